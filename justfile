@@ -1,4 +1,4 @@
-# What a developer does here. `just` alone lists it all.
+# Development tasks; `just` without arguments lists them.
 
 set positional-arguments
 
@@ -8,71 +8,71 @@ bin := venv / "bin"
 _default:
     @just --list --unsorted
 
-# A virtual environment with everything, from the lock
+# Create a virtual environment from the lock file
 setup:
     python3 -m venv {{venv}}
     {{bin}}/pip install --quiet --require-hashes -r requirements/dev.lock
     {{bin}}/pip install --quiet --no-deps --no-build-isolation -e .
 
-# Style, and nothing changed by the formatter
+# Check style and formatting
 lint:
     {{bin}}/ruff check .
     {{bin}}/ruff format --check .
 
-# Rewrite the code as the formatter has it
+# Fix style and format the code
 format:
     {{bin}}/ruff check --fix .
     {{bin}}/ruff format .
 
-# Types, strictly
+# Check types
 types:
     {{bin}}/mypy
 
-# Layers point down, siblings apart
+# Check the layers between packages
 layers:
     {{bin}}/lint-imports
 
-# Tests, as CI judges them; arguments go to pytest
+# Run the tests as CI does; arguments go to pytest
 test *args:
     {{bin}}/pytest -n 2 -m "not timing and not wheel" "$@"
 
-# Tests with a coverage report; arguments go to pytest
+# Run the tests with a coverage report; arguments go to pytest
 coverage *args:
     {{bin}}/pytest -n 2 --cov --cov-report=term --cov-report=xml:coverage.xml "$@"
 
-# Tests that judge time, one at a time; they print their figures
+# Run the tests with time limits, one at a time; they print their figures
 timing *args:
     {{bin}}/pytest -q -s -m timing "$@"
 
-# When jobs run: 500 expressions, 1,000 times of each, against croniter and cronsim, across the clock changes of five zones
+# Compare cron schedules with croniter and cronsim: 500 expressions, 1,000 times each, in five time zones
 cron-reference:
     LITEMQ_CRON_WHOLE=1 {{bin}}/pytest -n 2 -q tests/unit/schedules/test_cron.py
 
-# Two thousand histories of deliveries and groups
+# Run two thousand histories of deliveries and groups
 histories:
     HYPOTHESIS_PROFILE=deep {{bin}}/pytest -n 2 -q tests/unit/broker/delivery/test_delivery_machine.py tests/unit/broker/groups/test_group_machine.py
 
-# Flip each byte of a small store once: what is noticed, what is served, what is named
+# Flip each byte of a small store once, and check what is detected, served and reported
 flips:
     LITEMQ_FLIPS=all {{bin}}/pytest -n 2 -q tests/crash/test_flipped_bytes.py
 
-# Kill brokers for a minute, and disturb one by peers that are slow, dead or too many; prints what that did
+# Kill brokers for a minute, and disturb one with slow, dead and too many peers; prints the results
 chaos seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_brokers.py tests/cluster/test_slow_peers.py tests/cluster/test_poisoned.py
 
-# The same for a minute while timers fire, cron jobs tick and transactions are decided
+# The same while timers fire, cron jobs tick and transactions are decided
 chaos-time seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_time.py
 
-# Ten years of timers, each in a minute: inserts, cancels, retention, restarts, crashes and clocks that are set
+# Simulate ten years of timers, a minute each: inserts, cancels, retention, restarts, crashes, clock changes
 year timers="6000" years="10":
     LITEMQ_YEAR_TIMERS={{timers}} LITEMQ_YEARS={{years}} {{bin}}/pytest -q -s tests/crash/test_year.py
 
-# Kill the archive, and a stream from topic to topic, so often each while a producer sends as fast as it can; and Spark's examples, twice
+# Kill the archive and a stream `kills` times each under load, and run the Spark examples twice
 chaos-spark kills="30":
     LITEMQ_CHAOS_KILLS={{kills}} {{bin}}/pytest -q -s tests/spark/test_exactly_once.py tests/spark/test_examples.py
 
-# Coverage-guided fuzzing of both decoders side by side, and then of the loops in C: just fuzz --minutes 10
+# Fuzz both decoders, then the loops in C: just fuzz --minutes 10
 fuzz *args:
     #!/usr/bin/env bash
     set -eu
@@ -88,7 +88,7 @@ fuzz *args:
     done
     exit $status
 
-# The tests of the format and the wire, with the loops in C compiled to notice every wrong access and undefined step
+# Run the tests of the format and the wire with the loops in C under AddressSanitizer and UBSan
 sanitize *args:
     #!/usr/bin/env bash
     set -eu
@@ -99,19 +99,19 @@ sanitize *args:
     cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -fsanitize=address,undefined -fno-sanitize-recover=all \
         -I"$include" src/litemq/format/_native*.c -o "$copy/litemq/format/_native.abi3.so"
     preload="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
-    # Python keeps what it allocates until it ends: leaks are not looked for.
+    # Python keeps its allocations until it ends, so leak detection is off.
     LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$copy" \
         {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/net tests/unit/storage/index/test_key_index.py "$@"
 
-# A suite's published figures: just bench format --check
+# Run a benchmark suite: just bench format --check
 bench suite="format" *args:
     shift || true; {{bin}}/litemq bench suite {{suite}} "$@"
 
-# Figures and start-up of two revisions, measured in alternating rounds: just compare v1 HEAD --suite broker
+# Compare benchmarks and start-up of two revisions, in alternating rounds: just compare v1 HEAD --suite broker
 compare before *args:
     {{bin}}/python tools/compare.py "$@"
 
-# Resolve the dependencies anew; the lock carries hashes and no addresses
+# Update the lock files, which contain hashes but no index URLs
 lock:
     {{bin}}/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras --group dev --group fuzz -o requirements/dev.lock pyproject.toml
     echo 'pyspark==4.2.0' | {{bin}}/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-deps -o requirements/older-spark.lock -
@@ -125,9 +125,9 @@ reference:
     {{bin}}/python tools/reference.py
     {{bin}}/python tools/engines_table.py
 
-# The wheel and the source distribution
+# Build the wheel and the source distribution
 build:
     {{bin}}/python -m build --no-isolation
 
-# What CI does, in this environment
+# Run the checks of CI in this environment
 ci: lint types layers coverage

@@ -14,7 +14,9 @@ async def main() -> None:
         for number in range(1, 11):
             customer = f"c-{number % 3}"
             order = {"id": number, "customer": customer}
-            receipt = await mq.send("example-orders", json.dumps(order).encode(), keys=f"o-{number}", ordering_key=customer)
+            receipt = await mq.send(
+                "example-orders", json.dumps(order).encode(), keys=f"o-{number}", ordering_key=customer
+            )
             print(f"order {number} is at offset {receipt.queue_offset} of queue {receipt.queue_id}")
 
 

@@ -1,7 +1,8 @@
 """Coverage-guided fuzzing of the decoders: ``just fuzz --minutes N``.
 
-Each target takes any bytes. A target may only raise the format error; and where both codecs look at the same bytes they must agree.
-Half of the inputs get right checksums, so that the fuzzer comes past them to the rules behind.
+Each target accepts any bytes. The decoders may only raise ``RecordFormatError``, and both codecs
+must agree on the same bytes. Half of the inputs get valid checksums, so that the fuzzer reaches the
+other rules.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ with atheris.instrument_imports(include=["litemq"]):
     from litemq.format.arrow.batches import to_record_batch
     from litemq.format.batches.check import are_of_topic, check_batch, find_faults
     from litemq.format.batches.scan import scan
-    from litemq.format.batches.stamp import queue_entries, queue_runs, stamp_batch
-    from litemq.format.batches.uniform_sends import sent_alike
+    from litemq.format.batches.stamp import group_by_queue, queue_entries, stamp_batch
+    from litemq.format.batches.uniform_sends import uniform_sends
     from litemq.format.columns.keys import hash_keys
     from litemq.format.columns.record_columns import RecordColumns
     from litemq.format.crc import crc32c
@@ -40,7 +41,7 @@ HERE = Path(__file__).parent
 
 
 def _with_right_crcs(data: bytes) -> bytes:
-    """The checksums of the first record made to fit, wherever its size says that it ends."""
+    """Return ``data`` with valid checksums of the first record."""
     if len(data) < 144:
         return data
     end = min(max(int.from_bytes(data[:4], "big"), 144), len(data))
@@ -52,7 +53,7 @@ def _with_right_crcs(data: bytes) -> bytes:
 
 
 def scalar(data: bytes) -> None:
-    """Both versions, one record at a time."""
+    """Decode and encode one record of either version."""
     for candidate in (data, _with_right_crcs(data)):
         for stage in Stage:
             with contextlib.suppress(RecordFormatError):
@@ -66,7 +67,7 @@ def scalar(data: bytes) -> None:
 
 
 def columns(data: bytes) -> None:
-    """Both versions by column, each verdict held against the scalar codec's."""
+    """Check columns of either version; compare each verdict with the scalar codec's."""
     for candidate in (data, _with_right_crcs(data)):
         found = scan(candidate)
         for stage in Stage:
@@ -84,24 +85,24 @@ def columns(data: bytes) -> None:
     faults = set(find_faults_v1(old).tolist())
     for number, start in enumerate(found.starts.tolist()):
         assert (number in faults) == _refuses(data, start, None), number
-    sound = np.setdiff1d(np.arange(len(old)), list(faults))
-    if sound.size:
-        to_record_batch(old.subset(sound)).validate(full=True)
+    valid = np.setdiff1d(np.arange(len(old)), list(faults))
+    if valid.size:
+        to_record_batch(old.subset(valid)).validate(full=True)
 
 
 def loops(data: bytes) -> None:
-    """What the loops in C say and do, held against their twins in Python. The last bytes are taken for starts, right or wrong."""
+    """Compare the C loops with the Python code. The last bytes are used as starts, valid or not."""
     assert native.loops is not None, "build the extension first: pip install -e ."
     starts = np.frombuffer(data[-48:] if len(data) >= 48 else bytes(48), np.int64)
     for candidate in (data, _with_right_crcs(data)):
         for some in (starts, starts % (len(candidate) + 9) - 4):
-            _hold_up(candidate, some)
+            _check_verdicts(candidate, some)
         quick, slow = _with(candidate, native_loops=True), _with(candidate, native_loops=False)
         assert quick == slow
 
 
-def _hold_up(data: bytes, starts: npt.NDArray[np.int64]) -> None:
-    """Starts that no scan has found: a yes must be right, and nothing else may happen."""
+def _check_verdicts(data: bytes, starts: npt.NDArray[np.int64]) -> None:
+    """Run the C loops on arbitrary starts: a positive verdict must be right, nothing may crash."""
     count = starts.size
     inside = bool(((starts >= 0) & (starts <= len(data) - 144)).all())
     for stage in Stage:
@@ -117,7 +118,7 @@ def _hold_up(data: bytes, starts: npt.NDArray[np.int64]) -> None:
 
 
 def _with(data: bytes, *, native_loops: bool) -> list[object]:
-    """All that is known of the records in some bytes, by one of the two ways."""
+    """Return everything that one of the two implementations decodes from ``data``."""
     native.enabled = native_loops
     try:
         found = scan(data)
@@ -128,7 +129,7 @@ def _with(data: bytes, *, native_loops: bool) -> list[object]:
             _messages(data),
             _encoded_again(data),
             _frames(data),
-            sent_alike(data),
+            uniform_sends(data),
         ]
         for stage in Stage:
             faults = find_faults(RecordColumns(data, found.starts), stage=stage)
@@ -142,9 +143,15 @@ def _with(data: bytes, *, native_loops: bool) -> list[object]:
                 topic = bytes(memoryview(buffer)[int(batch.bounds[1, 0]) : int(batch.bounds[2, 0])])
                 known += [keys.hashes.tolist(), keys.owners.tolist(), batch.sizes.tolist(), are_of_topic(batch, topic)]
                 stamp_batch(
-                    batch, commitlog_offsets=numbers, queue_offsets=numbers, topic_ids=numbers % 2, queue_ids=0, store_timestamp=9, epoch=1
+                    batch,
+                    commitlog_offsets=numbers,
+                    queue_offsets=numbers,
+                    topic_ids=numbers % 2,
+                    queue_ids=0,
+                    store_timestamp=9,
+                    epoch=1,
                 )
-                runs = queue_runs(numbers % 2, numbers * 0)
+                runs = group_by_queue(numbers % 2, numbers * 0)
                 known += [buffer, queue_entries(batch, runs, commitlog_offsets=numbers, store_timestamps=9).tobytes()]
         return known
     finally:
@@ -152,7 +159,7 @@ def _with(data: bytes, *, native_loops: bool) -> list[object]:
 
 
 def _messages(data: bytes) -> object:
-    """The messages of a pull, or what is wrong with it."""
+    """Return the messages in ``data``, or the error."""
     try:
         return decode_messages(data)
     except RecordFormatError as error:
@@ -160,7 +167,7 @@ def _messages(data: bytes) -> object:
 
 
 def _encoded_again(data: bytes) -> list[bytes]:
-    """The bytes of the records that are in some others."""
+    """Decode and encode again the first record, in both stages."""
     again = []
     for stage in Stage:
         with contextlib.suppress(RecordFormatError):
@@ -169,7 +176,7 @@ def _encoded_again(data: bytes) -> list[bytes]:
 
 
 def _frames(data: bytes) -> list[object]:
-    """What a connection finds in some bytes, which come in two pieces."""
+    """Return the frames that a connection reads from ``data``, received in two pieces."""
     reader = FrameReader(512)
     known: list[object] = []
     for piece in (data[: len(data) // 2], data[len(data) // 2 :]):
@@ -195,9 +202,19 @@ def _refuses(data: bytes, start: int, stage: Stage | None) -> bool:
 
 
 def _seed(folder: Path) -> None:
-    """Valid records to begin with: the fuzzer finds the neighbours."""
+    """Write valid records as the initial corpus."""
     folder.mkdir(parents=True, exist_ok=True)
-    full = Record("orders", b"body", "id-1", ("a", "b"), ("k",), {"p": "q", "订": "单"}, sharding_key="s", born_host="h", delay_time=5)
+    full = Record(
+        "orders",
+        b"body",
+        "id-1",
+        ("a", "b"),
+        ("k",),
+        {"p": "q", "订": "单"},
+        sharding_key="s",
+        born_host="h",
+        delay_time=5,
+    )
     one = Record("orders", b"x" * 20, "id-2", ("a",), ("key",), {"p": "q", "r": "s"})
     seeds = [
         encode_record(full, Stamp(8, 1, 2)),
@@ -216,7 +233,7 @@ TARGETS = {"scalar": scalar, "columns": columns, "loops": loops}
 
 
 def main() -> None:
-    """Fuzz one target for a number of minutes; ends with 0 when nothing was found."""
+    """Fuzz one target for a number of minutes; exit with 0 if nothing was found."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("target", choices=TARGETS)
     parser.add_argument("--minutes", type=float, default=1.0)
@@ -229,8 +246,8 @@ def main() -> None:
         f"-max_total_time={int(arguments.minutes * 60)}",
         "-max_len=1024",
         "-timeout=20",
-        # The instrumented comparisons of numpy arrays lose some 16 KB a run, which the same code without the fuzzer does not. What a
-        # decoder may allocate is held by tests; here a single large allocation is what would give it away.
+        # Instrumented comparisons of numpy arrays leak about 16 KB per run, the code itself does not.
+        # Tests limit the memory of decoders; here, only a single large allocation is an error.
         "-rss_limit_mb=6144",
         "-malloc_limit_mb=256",
         "-print_final_stats=1",

@@ -45,7 +45,10 @@ def suite_figures(commands: Path, suite: str, folder: Path) -> dict[str, list[fl
     """Run ``litemq bench suite``; return the runs of each figure."""
     command = [str(commands / "litemq"), "bench", "suite", suite, "--format", "json"]
     result = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, check=True)
-    return {f"{suite}: {name} ({figure['unit']})": figure["runs"] for name, figure in json.loads(result.stdout)["figures"].items()}
+    return {
+        f"{suite}: {name} ({figure['unit']})": figure["runs"]
+        for name, figure in json.loads(result.stdout)["figures"].items()
+    }
 
 
 def start_up_figures(commands: Path, folder: Path) -> dict[str, list[float]]:
@@ -73,13 +76,17 @@ def _up_ms(commands: Path, folder: Path) -> float:
         options = ["--port", "0", "--nameserver-port", str(nameserver), "--data", data]
         began = time.perf_counter()
         process = subprocess.Popen(
-            [str(commands / "litemq"), "up", *options], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [str(commands / "litemq"), "up", *options],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         try:
             for line in process.stdout or ():
                 if "ready" in line:
                     return 1000 * (time.perf_counter() - began)
-            raise SystemExit("litemq up ended before it was ready")
+            raise SystemExit("litemq up exited before it was ready")
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(SLOW_START_S)
@@ -97,7 +104,11 @@ def compare(before: str, after: str, suites: list[str], rounds: int) -> None:
                 for which in order:
                     commands = revisions[which]
                     print(f"round {number + 1} of {rounds}: {suite}, {which}", file=sys.stderr, flush=True)
-                    measured = start_up_figures(commands, folder) if suite == "start-up" else suite_figures(commands, suite, folder)
+                    measured = (
+                        start_up_figures(commands, folder)
+                        if suite == "start-up"
+                        else suite_figures(commands, suite, folder)
+                    )
                     for name, values in measured.items():
                         runs.setdefault(name, {"before": [], "after": []})[which].append(values)
     print(f"{'figure':<60} {'before':>10} {'after':>10} {'ratio':>7}  ratio of each round")
@@ -112,7 +123,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Compare two revisions by their benchmark figures and start-up times.")
     parser.add_argument("before")
     parser.add_argument("after", nargs="?", default="HEAD")
-    parser.add_argument("--suite", action="append", default=[], help="may be repeated; default: broker, delivery, store")
+    parser.add_argument(
+        "--suite", action="append", default=[], help="suite to compare; repeatable; default: broker, delivery, store"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     os.environ.pop("PYTHONPATH", None)

@@ -1,4 +1,7 @@
-"""Write ``docs/reference/engines.md``: what each engine can do, from the contract suite's markers. ``--check`` only says whether it is up to date."""
+"""Generate ``docs/reference/engines.md``, the features of each engine, from the contract suite's markers.
+
+``--check`` only verifies that the page is up to date.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,11 @@ without writing to a disk.
 
 
 class Capabilities:
-    """Gathers what the tests show, while pytest collects them."""
+    """A pytest plugin that reads the ``capability`` markers of the collected tests."""
 
     def __init__(self) -> None:
         self.schemes: list[str] = []
-        self.sections: dict[str, dict[str, dict[str, str]]] = {}  # section -> capability -> scheme -> what it says
+        self.sections: dict[str, dict[str, dict[str, str]]] = {}  # section -> capability -> scheme -> cell
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
@@ -54,20 +57,22 @@ class Capabilities:
         section = (item.module.__doc__ or "").partition(":")[0]
         for marker in item.iter_markers("capability"):
             (name,) = marker.args
-            said = "not yet" if marker.kwargs.get("missing") else "yes"
+            cell = "not yet" if marker.kwargs.get("missing") else "yes"
             problem = item.get_closest_marker("xfail")
             if problem is not None:
-                said = f"known problem: {problem.kwargs['reason']}"
-            of_name = self.sections.setdefault(section, {}).setdefault(name, {})
-            if of_name.get(scheme, "yes") == "yes":  # of several tests, the one that shows less counts
-                of_name[scheme] = said
+                cell = f"known problem: {problem.kwargs['reason']}"
+            row = self.sections.setdefault(section, {}).setdefault(name, {})
+            if row.get(scheme, "yes") == "yes":  # of several tests, the worst result counts
+                row[scheme] = cell
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     found = Capabilities()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        status = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", str(ROOT / "tests" / "contract")], plugins=[found])
+        status = pytest.main(
+            ["--collect-only", "-q", "-p", "no:cacheprovider", str(ROOT / "tests" / "contract")], plugins=[found]
+        )
     if status != pytest.ExitCode.OK:
         raise SystemExit(f"the contract suite cannot be collected:\n{printed.getvalue()}")
     lines = [HEAD]
@@ -78,14 +83,14 @@ def page() -> str:
             f"| | {' | '.join(f'`{scheme}`' for scheme in found.schemes)} |",
             "|---" * (len(found.schemes) + 1) + "|",
         ]
-        for name, said in capabilities.items():
-            lines.append(f"| {name} | {' | '.join(said.get(scheme, '') for scheme in found.schemes)} |")
+        for name, row in capabilities.items():
+            lines.append(f"| {name} | {' | '.join(row.get(scheme, '') for scheme in found.schemes)} |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
 
 def main() -> int:
-    """Write the page, or say whether it is as it should be."""
+    """Write the page, or check it with ``--check``."""
     text = page()
     if "--check" in sys.argv[1:]:
         if not PAGE.exists() or PAGE.read_text() != text:

@@ -1,4 +1,7 @@
-"""Write ``docs/reference/``: the errors and the command, from the code itself. ``--check`` only says whether they are up to date."""
+"""Generate the reference of errors and commands in ``docs/reference/``.
+
+``--check`` only verifies that the pages are up to date.
+"""
 
 from __future__ import annotations
 
@@ -17,56 +20,72 @@ from litemq.cli.rendering.exit_codes import EXIT_CODES, exit_code
 from litemq.errors import LiteMQError
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
-_MADE = "<!-- Written by tools/reference.py: change the code, then run `just reference`. -->\n"
+_GENERATED = "<!-- Written by tools/reference.py: change the code, then run `just reference`. -->\n"
 
 
 def errors_page() -> str:
-    """Every error class by its code."""
+    """Return the page of all error classes, by code."""
     classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, LiteMQError)]
     lines = [
         "# Errors",
         "",
-        _MADE,
-        "Everything that LiteMQ raises on purpose is a `litemq.LiteMQError`. The code names the class on the wire and in the command's",
-        "messages, and is never reused. *Retriable*: the same call, repeated unchanged, may succeed. *Exit*: what the command exits with.",
+        _GENERATED,
+        "Every error that LiteMQ raises on purpose is a `litemq.LiteMQError`. The code identifies the class on the wire",
+        "and in the messages of the command, and is never reused. *Retriable*: the same call may succeed if repeated.",
+        "*Exit*: the exit code of the command.",
         "",
-        "| code | class | under | retriable | exit | what it means, and what to do |",
+        "| code | class | base | retriable | exit | meaning, and what to do |",
         "|---|---|---|---|---|---|",
     ]
     for cls in sorted(classes, key=lambda one: one.code):
         text = " ".join(inspect.cleandoc(cls.__doc__ or "").replace("``", "`").split())
         base = "" if cls is LiteMQError else f"`{cls.__bases__[0].__name__}`"
-        lines.append(f"| {cls.code} | `{cls.__name__}` | {base} | {'yes' if cls.retriable else 'no'} | {exit_code(cls)} | {_cell(text)} |")
+        lines.append(
+            f"| {cls.code} | `{cls.__name__}` | {base} | {'yes' if cls.retriable else 'no'} | {exit_code(cls)} | {_cell(text)} |"
+        )
     return "\n".join(lines) + "\n"
 
 
 def command_page() -> str:
-    """Every command with its arguments, options and variables, and the exit codes."""
+    """Return the page of all commands with their arguments, options and variables, and the exit codes."""
     lines = [
         "# The `litemq` command",
         "",
-        _MADE,
-        "`litemq-admin` is the same command. Every option has a twin in the environment; an option comes before its variable, a variable",
-        "before the file of `--config`, the file before the default. `litemq config show --origin` says which one it was.",
+        _GENERATED,
+        "`litemq-admin` is the same command. Every option has an environment variable. An option overrides its variable,",
+        "which overrides the `--config` file, which overrides the default. `litemq config show --origin` shows the source",
+        "of each value.",
         "",
         "## Exit codes",
         "",
-        "| code | when |",
+        "| code | meaning |",
         "|---|---|",
         *(f"| {code} | {_cell(text)} |" for code, text in EXIT_CODES.items()),
         "",
-        "An error is one line on standard error: `error <class> (<code>): <message>`; [errors.md](errors.md) has them all.",
+        "An error is one line on standard error: `error <class> (<code>): <message>`. [errors.md](errors.md) lists all errors.",
         "",
         "## Commands",
         *_commands(typer.main.get_command(app), "litemq", "LITEMQ"),
         "",
-        "## Keys of the files",
+        "## Configuration files",
     ]
     for table in TABLES.values():
-        lines += ["", f"### `configs/{table.program}.toml`", "", "| key | default | option | variable | |", "|---|---|---|---|---|"]
+        lines += [
+            "",
+            f"### `configs/{table.program}.toml`",
+            "",
+            "| key | default | option | variable | |",
+            "|---|---|---|---|---|",
+        ]
         for setting in table.settings:
             default = setting.kind.show(table.defaults[setting.field])
-            shown = ", ".join(default) if isinstance(default, list) else str(default).lower() if isinstance(default, bool) else default
+            shown = (
+                ", ".join(default)
+                if isinstance(default, list)
+                else str(default).lower()
+                if isinstance(default, bool)
+                else default
+            )
             cell = f"`{shown}`" if shown != "" else ""
             variable = table.variable(setting)
             lines.append(f"| `{setting.key}` | {cell} | `{setting.flag}` | `{variable}` | {_cell(setting.help)} |")
@@ -82,7 +101,9 @@ def _commands(command: Any, path: str, variable: str) -> Iterator[str]:
     if hasattr(command, "list_commands"):
         context = typer.Context(command, info_name=path)
         for name in sorted(command.list_commands(context)):
-            yield from _commands(command.get_command(context, name), f"{path} {name}", f"{variable}_{name}".upper().replace("-", "_"))
+            yield from _commands(
+                command.get_command(context, name), f"{path} {name}", f"{variable}_{name}".upper().replace("-", "_")
+            )
 
 
 def _option(parameter: Any, prefix: str) -> str:
@@ -92,7 +113,7 @@ def _option(parameter: Any, prefix: str) -> str:
     variables = [given] if isinstance(given, str) else list(given)
     names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
     text = parameter.help or ""
-    if not variables[0] and "[LITEMQ_" in text:  # a setting's variable stands in its help
+    if not variables[0] and "[LITEMQ_" in text:  # the help of a setting contains its variable
         text, _, rest = text.rpartition(" [")
         variables = [rest.rstrip("]").partition(";")[0]]
     return f"| {names} | {', '.join(f'`{one}`' for one in variables if one)} | {_cell(text)} |"
@@ -106,10 +127,12 @@ PAGES = {"errors.md": errors_page, "cli.md": command_page}
 
 
 def main() -> None:
-    """Write the pages, or compare them."""
-    stale = [name for name, page in PAGES.items() if not (FOLDER / name).exists() or (FOLDER / name).read_text() != page()]
+    """Write the pages, or check them with ``--check``."""
+    stale = [
+        name for name, page in PAGES.items() if not (FOLDER / name).exists() or (FOLDER / name).read_text() != page()
+    ]
     if "--check" in sys.argv:
-        sys.exit(f"docs/reference/ is behind the code ({', '.join(stale)}): run `just reference`" if stale else 0)
+        sys.exit(f"docs/reference/ is out of date ({', '.join(stale)}): run `just reference`" if stale else 0)
     for name in stale:
         (FOLDER / name).write_text(PAGES[name]())
 

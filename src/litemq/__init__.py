@@ -54,8 +54,8 @@ __all__ = [
     "__version__",
 ]
 
-# Imported when they are first used: whoever wants an error class, the version or the plugin for pytest does not pay for a client.
-_PLACES = {
+# Imported on first use: error classes, the version and the pytest plug-in do not load a client.
+_MODULES = {
     "AckPolicy": "litemq.client.settling.ack_policy",
     "AsyncClient": "litemq.client.async_client",
     "CancelOutcome": "litemq.client.engine.timers",
@@ -86,12 +86,12 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    place = _PLACES.get(name)
-    if place is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(place), name)
+    return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:

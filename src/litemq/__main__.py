@@ -1,4 +1,7 @@
-"""``litemq`` and ``python -m litemq``: small, so that an interrupt while the rest is being loaded is an interrupt like any other."""
+"""The entry point of ``litemq`` and ``python -m litemq``.
+
+It imports the command line late, so that Ctrl-C during the import exits like any other Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ EXIT_INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command."""
-    # An exception in the middle of an import may come out of it as any other. Nothing is open yet: just end.
+    """Run the command line."""
+    # An interrupt inside an import may surface as another exception. Nothing is open yet: exit.
     before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:  # whoever started us wants to be the one who is interrupted
+    if before is not signal.SIG_IGN:  # the parent process handles SIGINT itself
         signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(EXIT_INTERRUPTED))
     from litemq.cli.main import run
 
@@ -22,7 +25,7 @@ def main() -> None:
     try:
         run()
     except KeyboardInterrupt:
-        # Nothing is left to be written, and a second interrupt while Python shuts down must not print anything either.
+        # Nothing is left to write. A second interrupt during shutdown must not print a traceback.
         os._exit(EXIT_INTERRUPTED)
 
 

@@ -1,4 +1,4 @@
-"""Time, injected: nothing above this module asks the operating system what time it is."""
+"""The clock interface. All other modules read the time through it, so tests can control time."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Protocol
 
 __all__ = ["Clock", "FakeClock", "SystemClock"]
 
-# CLOCK_BOOTTIME goes on while the machine sleeps, CLOCK_MONOTONIC does not; a lease must end either way. macOS lacks the former,
-# and its CLOCK_MONOTONIC already counts sleep.
+# CLOCK_BOOTTIME counts the time during which the machine sleeps, CLOCK_MONOTONIC does not. A lease
+# must expire during sleep, too. macOS has no CLOCK_BOOTTIME, but its CLOCK_MONOTONIC counts sleep.
 _ELAPSED_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """What time it is, and how much of it has passed: two questions with two answers."""
+    """A wall clock and an elapsed-time clock."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, as the host believes. May step in either direction."""
+        """Return the host's time in milliseconds since 1970. May step in either direction."""
         ...
 
     def elapsed_ns(self) -> int:
-        """Nanoseconds since some fixed moment. Never steps, never falls."""
+        """Return nanoseconds since a fixed moment. Monotonic."""
         ...
 
 
@@ -35,7 +35,7 @@ class SystemClock:
 
 
 class FakeClock:
-    """A clock that moves only when told to: ``advance`` lets time pass, ``step_wall`` sets the wall clock as an operator or NTP would."""
+    """A clock for tests that moves only by ``advance`` and ``step_wall``."""
 
     def __init__(self, wall_ms: int = 1_700_000_000_000, elapsed_ns: int = 0) -> None:
         self._wall_ns = wall_ms * 1_000_000
@@ -48,13 +48,13 @@ class FakeClock:
         return self._elapsed_ns
 
     def advance(self, seconds: float) -> None:
-        """Let time pass on both clocks."""
+        """Move both clocks forward by ``seconds``."""
         if seconds < 0:
-            raise ValueError(f"time does not pass backwards: advance({seconds}); use step_wall to set the wall clock back")
+            raise ValueError(f"advance({seconds}): time cannot go backwards; use step_wall to set the wall clock back")
         ns = round(seconds * 1_000_000_000)
         self._wall_ns += ns
         self._elapsed_ns += ns
 
     def step_wall(self, seconds: float) -> None:
-        """Move the wall clock alone, forward or back; no time passes."""
+        """Set the wall clock by ``seconds``, as an operator or NTP would; no time passes."""
         self._wall_ns += round(seconds * 1_000_000_000)

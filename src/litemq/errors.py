@@ -1,6 +1,6 @@
-"""Every error that LiteMQ raises on purpose.
+"""Errors: every exception class that LiteMQ raises on purpose.
 
-The tree (a test holds it equal to the classes below)::
+The tree, which a test compares with the classes below::
 
     LiteMQError
     ├── InvalidArgumentError
@@ -124,11 +124,11 @@ class LiteMQError(Exception):
     """The root of the tree: catch it to catch every error that LiteMQ raises on purpose."""
 
     code: ClassVar[int] = 1  # names the class on the wire and in the reference; never reused
-    retriable: ClassVar[bool] = False  # whether the same call, repeated unchanged, may succeed
+    retriable: ClassVar[bool] = False  # the same call, repeated unchanged, may succeed
     _parameters: ClassVar[tuple[str, ...]] = ()  # of a constructor that takes more than a message
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickle the constructor's arguments, not the message that it builds from them."""
+        """Pickle the arguments of the constructor instead of the message built from them."""
         arguments = tuple(getattr(self, name) for name in self._parameters)
         return (type(self), arguments) if arguments else super().__reduce__()
 
@@ -140,25 +140,25 @@ class InvalidArgumentError(LiteMQError):
 
 
 class ConfigurationError(InvalidArgumentError):
-    """A setting is unknown or invalid. The message names its key, its source and the likely key."""
+    """A setting is unknown or invalid. The message names it, its source and the closest match."""
 
     code = 4
 
 
 class FilterSyntaxError(InvalidArgumentError):
-    """A filter is invalid; no message was delivered. The message names the error in the filter."""
+    """The filter expression is invalid. The message quotes the error; nothing was delivered."""
 
     code = 6
 
 
 class CronSyntaxError(InvalidArgumentError):
-    """A schedule is invalid or never matches. The message names the field and valid values."""
+    """The schedule is invalid or never matches. The message names the field and valid values."""
 
     code = 75
 
 
 class MissingExtraError(LiteMQError):
-    """An optional library is not installed. Install the extra that the message names."""
+    """An optional dependency is missing. Run the ``pip install`` command in the message."""
 
     code = 3
     _parameters = ("what", "extra")
@@ -176,7 +176,7 @@ class UnsupportedFeatureError(LiteMQError):
 
 
 class RecordFormatError(LiteMQError):
-    """The bytes at ``position`` are no record; ``problem`` is a fixed word. Read another copy."""
+    """The bytes at ``position`` are not a valid record; ``problem`` names the broken rule."""
 
     code = 10
     _parameters = ("problem", "position", "detail")
@@ -187,7 +187,7 @@ class RecordFormatError(LiteMQError):
 
 
 class BodyCodecError(LiteMQError):
-    """The codec cannot read or write a body: its bytes are damaged, or its codec is wrong."""
+    """A body cannot be compressed or decompressed: its bytes or its codec are wrong."""
 
     code = 11
 
@@ -199,7 +199,7 @@ class BodyTooLargeError(BodyCodecError):
 
 
 class StorageError(LiteMQError):
-    """The store cannot carry out a request. The message gives the reason."""
+    """The store cannot serve the request. The message gives the reason."""
 
     code = 20
 
@@ -211,20 +211,20 @@ class StoreLockedError(StorageError):
 
 
 class StoreFailedError(StorageError):
-    """A write or fsync failed: the disk's content is unknown. Writes stop; restart to recover."""
+    """A write or fsync failed, so the store refuses all writes. Restart the broker to recover."""
 
     code = 22
 
 
 class DiskFullError(StorageError):
-    """The disk is full, and the store wrote nothing. Free some space, then send again."""
+    """The disk is full; the store wrote nothing. Free some space, then send again."""
 
     code = 23
     retriable = True
 
 
 class CorruptStoreError(StorageError):
-    """Bytes at ``offset`` of ``path`` are damaged. Heal them from a copy, or move the file away."""
+    """Bytes at ``offset`` of ``path`` are damaged. Restore a copy of the file, or move it away."""
 
     code = 24
     _parameters = ("path", "offset", "reason")
@@ -235,7 +235,7 @@ class CorruptStoreError(StorageError):
 
 
 class OffsetOutOfRangeError(StorageError):
-    """Retention deleted this offset, or it is not confirmed yet. The message names the range."""
+    """The offset was deleted by retention or is not confirmed yet. The message names the range."""
 
     code = 25
 
@@ -247,13 +247,13 @@ class NetworkError(LiteMQError):
 
 
 class ProtocolError(NetworkError):
-    """The peer broke the protocol. It may not be LiteMQ: check the address and the port."""
+    """The peer violated the protocol. It may not be LiteMQ: check the address and the port."""
 
     code = 31
 
 
 class UnsupportedVersionError(NetworkError):
-    """Client and server share no version of the protocol. Upgrade the older one."""
+    """Client and server share no protocol version. Upgrade the older one."""
 
     code = 32
 
@@ -273,7 +273,7 @@ class RequestTimeoutError(NetworkError):
 
 
 class RemoteError(NetworkError):
-    """The peer's error has no class here, or only a message; ``remote_code`` names it."""
+    """The peer reported an error that this version does not know; ``remote_code`` is its code."""
 
     code = 35
     _parameters = ("remote_code", "message")
@@ -285,7 +285,7 @@ class RemoteError(NetworkError):
 
 
 class AddressInUseError(NetworkError):
-    """Another program listens at this address. If it is LiteMQ, use it, else change the port."""
+    """Another program already listens on this address. Stop it, or choose another port."""
 
     code = 36
 
@@ -303,7 +303,7 @@ class TopicNotFoundError(BrokerError):
 
 
 class OverloadedError(BrokerError):
-    """The broker is overloaded. Retry after ``retry_after_ms``; the client does so by itself."""
+    """The broker is overloaded. Retry after ``retry_after_ms``; clients do so automatically."""
 
     code = 42
     retriable = True
@@ -316,13 +316,13 @@ class OverloadedError(BrokerError):
 
 
 class QuotaExceededError(OverloadedError):
-    """A client exceeds its quota. Retry after ``retry_after_ms``, or raise the quota."""
+    """The client exceeds its quota. Retry after ``retry_after_ms``, or raise the quota."""
 
     code = 43
 
 
 class SequenceGapError(BrokerError):
-    """A previous send is missing: the queue waits for ``expected``. The client handles this."""
+    """An earlier send is missing: the queue expects ``expected``. Clients handle this error."""
 
     code = 44
     _parameters = ("message", "expected")
@@ -334,21 +334,21 @@ class SequenceGapError(BrokerError):
 
 
 class NotGroupMemberError(BrokerError):
-    """The client does not own the queue it reads or commits. A consumer rejoins by itself."""
+    """The client does not own the queue it reads or commits. Consumers rejoin automatically."""
 
     code = 45
     retriable = True
 
 
 class OffsetExpiredError(BrokerError):
-    """Retention deleted messages that the group had not read. Raised once; reading then goes on."""
+    """Retention deleted messages before the group read them. Raised once; reading continues."""
 
     code = 46
     retriable = True
 
 
 class LeaseLostError(BrokerError):
-    """The lease has ended; others may have the message. Lease longer, or use ``process()``."""
+    """The lease expired; others may have the message. Lease longer, or use ``process()``."""
 
     code = 47
 
@@ -361,37 +361,37 @@ class BacklogFullError(BrokerError):
 
 
 class GroupBusyError(BrokerError):
-    """The group has consumers: its offsets cannot be set. Stop them, or pass ``force``."""
+    """The group has active consumers, so its offsets are fixed. Stop them, or pass ``force``."""
 
     code = 49
 
 
 class TransactionRefusedError(BrokerError):
-    """A transaction cannot go on: it has ended, or records are missing. Write it again."""
+    """The transaction cannot continue: it has ended, or records are missing. Write it again."""
 
     code = 58
 
 
 class TimerEndedError(BrokerError):
-    """A delayed message was already delivered or cancelled. Send another one."""
+    """The delayed message was already delivered or cancelled. Send a new one."""
 
     code = 70
 
 
 class TimerNotFoundError(BrokerError):
-    """The topic has no delayed message of this id; old ones are forgotten. Check topic and id."""
+    """The topic has no delayed message with this id, or it ended long ago. Check topic and id."""
 
     code = 71
 
 
 class TooManyTimerChangesError(BrokerError):
-    """Too many timers were moved, or batches cancelled. Cancel by id; resend instead of moving."""
+    """Too many timers were moved or batches cancelled. Cancel by id; resend instead of moving."""
 
     code = 72
 
 
 class TransactionEndedError(BrokerError):
-    """A transaction has already ended with another outcome, which stays. The message names it."""
+    """The transaction has already ended with another outcome, which the message names."""
 
     code = 77
 
@@ -415,19 +415,19 @@ class JobExistsError(BrokerError):
 
 
 class ClientError(LiteMQError):
-    """The client cannot carry out a call. The message says what to do."""
+    """The client cannot complete the call. The message says what to do."""
 
     code = 50
 
 
 class SendOutcomeUnknownError(ClientError):
-    """The message may be stored or not. Look up its id, or send again and expect a duplicate."""
+    """The broker may have stored the message. Look up its id, or resend and accept a duplicate."""
 
     code = 51
 
 
 class NoRouteError(ClientError):
-    """No broker of the topic is reachable. Check that brokers run and know this NameServer."""
+    """No broker with the topic is reachable. Check that brokers run and use this NameServer."""
 
     code = 52
     retriable = True
@@ -459,38 +459,38 @@ class ClientClosedError(ClientError):
 
 
 class ArchiveUnreadableError(ClientError):
-    """The archive cannot be read now, and no message is skipped. Retry once the table is up."""
+    """The archive cannot be read now. No message is skipped: retry when its table is available."""
 
     code = 69
     retriable = True
 
 
 class HandlerTimeoutError(ClientError):
-    """A handler exceeded its ``time_limit``: this try failed. Speed it up, or raise the limit."""
+    """A handler exceeded its ``time_limit``: the attempt failed. Speed it up or raise the limit."""
 
     code = 62
 
 
 class HandlerStuckError(ClientError):
-    """Handlers past their limit do not stop. Replace the process; ``litemq worker`` does so."""
+    """Handlers keep running past their limit. Replace the process, as ``litemq worker`` does."""
 
     code = 63
 
 
 class DataLossError(ClientError):
-    """Messages of a query are gone. Set ``failOnDataLoss`` to false, or begin at a later offset."""
+    """Messages that the query needs are gone. Set ``failOnDataLoss`` to false, or start later."""
 
     code = 64
 
 
 class CheckpointMismatchError(ClientError):
-    """A query's checkpoint belongs to other queues. Use a new checkpoint, or the old cluster."""
+    """The query's checkpoint belongs to other queues. Use a new checkpoint, or the old cluster."""
 
     code = 65
 
 
 class PipelineFailedError(ClientError):
-    """A pipeline's Spark job failed; the message quotes Spark. The next start resumes its work."""
+    """The pipeline's Spark job failed; the message quotes Spark. Start it again to resume."""
 
     code = 68
     retriable = True

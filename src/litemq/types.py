@@ -1,4 +1,4 @@
-"""The words of the domain: what a message is, in plain Python values."""
+"""Domain types: records, their enums and limits, and the rules for topic and group names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = [
     "DEFAULT_PRIORITY",
     "JOB_PROPERTY",
     "LATEST_TIME_MS",
-    "LEAST_DELAY_MS",
+    "MAX_DELAY_MS",
     "MAX_NAME_BYTES",
-    "MOST_DELAY_MS",
+    "MIN_DELAY_MS",
     "PRIORITY_CLASSES",
     "RETRIES_PROPERTY",
     "SYSTEM_PREFIXES",
@@ -27,7 +27,7 @@ __all__ = [
     "ArchivedChoice",
     "BodyCodec",
     "CatchUp",
-    "ConsumerFacts",
+    "ConsumerInfo",
     "DeadReason",
     "Durability",
     "MessageStatus",
@@ -46,20 +46,23 @@ __all__ = [
 ]
 
 DEFAULT_PRIORITY: Final = 128
-Priorities = Literal["none", "strict", "weighted"]  # of a topic; under leases the highest class first, or each its share
-ArchivedChoice = Literal["no", "block", "drop-with-record"]  # of a topic; whether retention waits for its archive, and for how long
-WhenFull = Literal["reject", "dead_letter"]  # what becomes of a message to a queue with too many
-PRIORITY_CLASSES: Final = 8  # of 32 priorities each; a topic that has them has as many queue ids for each queue
+# Topic settings. With leases, "strict" delivers the highest class first, "weighted" gives each
+# class a share.
+Priorities = Literal["none", "strict", "weighted"]
+ArchivedChoice = Literal["no", "block", "drop-with-record"]  # see ``Archived``
+WhenFull = Literal["reject", "dead_letter"]  # for a message to a queue at ``max_backlog``
+# Of 32 priorities each. A topic with priorities has this number of queue ids for each queue.
+PRIORITY_CLASSES: Final = 8
 
-# The last millisecond of the year 9999: what calendars, JSON and Arrow's microseconds can all hold.
+# The last millisecond of the year 9999: calendars, JSON and Arrow's microseconds can all hold it.
 LATEST_TIME_MS: Final = 253_402_300_799_999
 
-# A message may wait for so long.
-LEAST_DELAY_MS: Final = 10
-MOST_DELAY_MS: Final = 365 * 24 * 3600 * 1000
-CLOCKS_DIFFER_MS: Final = 60_000  # a client's clock from a broker's
+# The range of a message's delay.
+MIN_DELAY_MS: Final = 10
+MAX_DELAY_MS: Final = 365 * 24 * 3600 * 1000
+CLOCKS_DIFFER_MS: Final = 60_000  # accepted between a client and a broker
 
-# Properties of messages that jobs send: whose they are, for which time, and what a run may take.
+# Properties of messages that jobs send: job id, tick time, timeout and maximum retries of the run.
 JOB_PROPERTY: Final = "litemq-job"
 TICK_PROPERTY: Final = "litemq-tick"
 TIMEOUT_PROPERTY: Final = "litemq-timeout-ms"
@@ -71,7 +74,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.\-]+", re.ASCII)
 
 
 class MessageType(IntEnum):
-    """What the producer meant. The fields decide what happens; the type is kept for people and for version 1."""
+    """The producer's message type. Informational: the other fields decide about delivery."""
 
     NORMAL = 0
     DELAY = 1
@@ -81,7 +84,7 @@ class MessageType(IntEnum):
 
 
 class Durability(IntEnum):
-    """What an acknowledgement promises; the record's reliability byte."""
+    """The guarantee of an acknowledgement; the record's reliability byte."""
 
     NONE = 0
     MEMORY = 1
@@ -90,7 +93,7 @@ class Durability(IntEnum):
 
 
 class RecordKind(IntEnum):
-    """What a record is in the log."""
+    """The role of a record in the log."""
 
     MESSAGE = 0
     PENDING = 1
@@ -103,18 +106,18 @@ class RecordKind(IntEnum):
 
 
 class DeadReason(IntEnum):
-    """Why a message is in the dead letters."""
+    """The reason why a message became a dead letter."""
 
     MAX_RETRY = 1
     TTL_EXPIRED = 2
     QUEUE_FULL = 3
     CONSUME_ERROR = 4
     FILTERED = 5
-    UNDECIDED = 6  # a half whose transaction nobody decided
+    UNDECIDED = 6  # a half whose transaction ran out of checks
 
 
 class Archived(IntEnum):
-    """Whether retention waits for a topic's archive: not at all, until it has come, or for a time."""
+    """The policy of retention for unarchived messages: delete, keep, or keep for a limited time."""
 
     NO = 0
     BLOCK = 1
@@ -122,7 +125,7 @@ class Archived(IntEnum):
 
 
 class Overlap(IntEnum):
-    """What becomes of a job's tick while the run before it is not over."""
+    """The policy for a tick of a job whose previous run has not finished."""
 
     ALLOW = 0
     SKIP = 1
@@ -130,7 +133,7 @@ class Overlap(IntEnum):
 
 
 class CatchUp(IntEnum):
-    """What becomes of ticks that nobody was there to send: the latest is sent, all are, or none."""
+    """The policy for ticks missed during downtime: send the latest, all, or none."""
 
     ONE = 0
     ALL = 1
@@ -138,7 +141,7 @@ class CatchUp(IntEnum):
 
 
 class BodyCodec(IntEnum):
-    """How the body's bytes are compressed."""
+    """The compression of a body."""
 
     NONE = 0
     LZ4 = 1
@@ -146,7 +149,7 @@ class BodyCodec(IntEnum):
 
 
 class MessageStatus(IntEnum):
-    """The transaction status that version 1 wrote into every record; later versions say it with the record's kind."""
+    """The transaction status in a record of version 1. Version 2 uses the record's kind instead."""
 
     NORMAL = 0
     PREPARED = 1
@@ -158,7 +161,7 @@ _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
 class Record(NamedTuple):
-    """What a producer writes. Times are milliseconds since 1970; 0 means none."""
+    """The producer's part of a record. Times are milliseconds since 1970; 0 means none."""
 
     topic: str
     body: bytes = b""
@@ -182,7 +185,7 @@ class Record(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """What the broker writes into a record when it appends it."""
+    """The broker's part of a record, written when the broker appends it."""
 
     commitlog_offset: int = 0
     queue_offset: int = 0
@@ -195,8 +198,8 @@ class Stamp(NamedTuple):
     consume_count: int = 0
 
 
-class ConsumerFacts(NamedTuple):
-    """What version 1 wrote into every record and later versions keep elsewhere: with the consumers, the kinds and the epochs."""
+class ConsumerInfo(NamedTuple):
+    """Fields of version 1 that version 2 does not store in the record."""
 
     status: MessageStatus = MessageStatus.NORMAL
     broadcast: bool = False
@@ -207,40 +210,50 @@ class ConsumerFacts(NamedTuple):
 
 
 class StoredRecord(NamedTuple):
-    """A record as it stands in a log. ``facts`` is set for version 1 only; ``stamp`` is ``None`` before a broker appended it."""
+    """A decoded record.
+
+    ``stamp`` is ``None`` before a broker has appended it; ``facts`` is set for version 1 only.
+    """
 
     record: Record
     stamp: Stamp | None
     size: int
     version: int = 2
-    facts: ConsumerFacts | None = None
+    facts: ConsumerInfo | None = None
 
 
 def priority_class(priority: int) -> int:
-    """The class of a priority, 0 … 7: messages of a higher one come first."""
+    """Return the class of ``priority``, 0 … 7; higher classes are delivered first."""
     return priority * PRIORITY_CLASSES // 256
 
 
 def is_system_name(name: str) -> bool:
-    """Whether a topic belongs to the broker: such names can be read, but are not the user's to write."""
+    """Return whether ``name`` is reserved for the broker: users may read it, not write to it."""
     return name.startswith(SYSTEM_PREFIXES)
 
 
 def check_name(name: str, what: str = "topic") -> str:
-    """Return a user's topic or group name, or raise with the rule that it breaks."""
+    """Return ``name``, or raise unless it is a valid name for a user's topic or other ``what``."""
     if not name:
         raise InvalidArgumentError(f"a {what} name must not be empty")
     if len(name) > MAX_NAME_BYTES:
-        raise InvalidArgumentError(f"{what} name of {len(name)} bytes: at most {MAX_NAME_BYTES} are allowed")
+        raise InvalidArgumentError(f"{what} name of {len(name)} bytes: use at most {MAX_NAME_BYTES}")
     if is_system_name(name):
-        raise InvalidArgumentError(f"{what} name {name!r}: names beginning with {', '.join(SYSTEM_PREFIXES)} are the broker's own")
+        reserved = ", ".join(SYSTEM_PREFIXES)
+        raise InvalidArgumentError(f"{what} name {name!r}: names that begin with {reserved} are the broker's own")
     if not _NAME.fullmatch(name) or name in {".", ".."}:
         raise InvalidArgumentError(f"{what} name {name!r}: use A-Z a-z 0-9 _ - . only, and neither '.' nor '..'")
     return name
 
 
 def check_readable(name: str) -> str:
-    """Return the name of a topic that may be read, the broker's own included, or raise with the rule that it breaks."""
-    if is_system_name(name) and name.isascii() and name.isprintable() and "/" not in name and len(name) <= 2 * MAX_NAME_BYTES:
+    """Return ``name``, or raise if it is no valid topic name; accept the broker's own topics."""
+    if (
+        is_system_name(name)
+        and name.isascii()
+        and name.isprintable()
+        and "/" not in name
+        and len(name) <= 2 * MAX_NAME_BYTES
+    ):
         return name
     return check_name(name)

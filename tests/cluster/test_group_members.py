@@ -1,4 +1,4 @@
-"""Consumers in processes of their own that hang, come back, and are killed: the others take their queues, and go on themselves."""
+"""Consumers in their own processes that hang, resume and are killed: the others take over their queues."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,9 @@ def test_a_member_hangs_comes_back_and_is_killed(tmp_path: Path) -> None:
 
                 async def produce() -> None:
                     while True:
-                        await asyncio.gather(*(mq.send("orders", b"x", ordering_key=str(number)) for number in range(40)))
+                        await asyncio.gather(
+                            *(mq.send("orders", b"x", ordering_key=str(number)) for number in range(40))
+                        )
                         await asyncio.sleep(0.02)
 
                 def all_are_read_since(moment: float) -> bool:
@@ -67,7 +69,9 @@ def test_a_member_hangs_comes_back_and_is_killed(tmp_path: Path) -> None:
 
                 work = [asyncio.ensure_future(consume()), asyncio.ensure_future(produce())]
                 await eventually(lambda: len(consumer.assignment) == QUEUES)
-                other = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, url, stdout=asyncio.subprocess.PIPE)
+                other = await asyncio.create_subprocess_exec(
+                    sys.executable, "-c", PROGRAM, url, stdout=asyncio.subprocess.PIPE
+                )
                 try:
                     await eventually(lambda: len(consumer.assignment) == QUEUES // 2)
                     stays = {queue_id for _, queue_id in consumer.assignment}
@@ -77,7 +81,9 @@ def test_a_member_hangs_comes_back_and_is_killed(tmp_path: Path) -> None:
                     assert stays <= {queue_id for _, queue_id in consumer.assignment}, "what it had it kept"
                     await eventually(lambda: all_are_read_since(hung_at))
                     os.kill(other.pid, signal.SIGCONT)
-                    await eventually(lambda: len(consumer.assignment) == QUEUES // 2)  # it was refused, and joined again
+                    await eventually(
+                        lambda: len(consumer.assignment) == QUEUES // 2
+                    )  # it was refused, and joined again
                     other.kill()
                     killed_at = loop.time()
                     await eventually(lambda: len(consumer.assignment) == QUEUES)

@@ -1,6 +1,6 @@
 """Two brokers that are killed in turn, again and again, under load: nothing acknowledged is lost, repeated, or out of order.
 
-``LITEMQ_CHAOS_SECONDS`` says for how long.
+``LITEMQ_CHAOS_SECONDS`` sets the duration.
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ def report(title: str, load: ChaosLoad, **more: str) -> None:
         "refused": f"{history.count(Outcome.REFUSED):,}",
         "in the log": f"{len(history.log):,}",
         "delivered again": f"{history.repeated:,}",
-        "longest without an ack": ", ".join(f"{broker} {gap:.2f} s" for broker, gap in sorted(load.acks.longest.items())),
-        "longest without a delivery": ", ".join(f"{group} {gap:.2f} s" for group, gap in sorted(load.arrivals.longest.items())),
+        "longest without an ack": ", ".join(
+            f"{broker} {gap:.2f} s" for broker, gap in sorted(load.acks.longest.items())
+        ),
+        "longest without a delivery": ", ".join(
+            f"{group} {gap:.2f} s" for group, gap in sorted(load.arrivals.longest.items())
+        ),
         **more,
     }
     print(f"\n{title}", *(f"  {name:<28}{figure}" for name, figure in figures.items()), sep="\n")  # noqa: T201
@@ -39,7 +43,7 @@ def report(title: str, load: ChaosLoad, **more: str) -> None:
 
 
 def _progress(load: ChaosLoad) -> tuple[int, int]:
-    """Acknowledged sends, and deliveries to the group that keeps its consumer."""
+    """Return the acknowledged sends, and the deliveries to the group that keeps its consumer."""
     return load.history.count(Outcome.ACKED), len(load.history.deliveries["steady", 0])
 
 
@@ -59,7 +63,7 @@ def test_kill_brokers(tmp_path: Path) -> None:
 
 
 def test_kill_nameserver(tmp_path: Path) -> None:
-    """Sends and deliveries go on without it; it comes back; and then everything at once."""
+    """Sends and deliveries continue without the NameServer; then a broker and the NameServer are killed together."""
 
     async def scenario() -> None:
         with cluster(tmp_path) as (names, brokers):
@@ -70,9 +74,11 @@ def test_kill_nameserver(tmp_path: Path) -> None:
                 before = _progress(load)
                 await asyncio.sleep(SECONDS / 3)
                 after = _progress(load)
-                await eventually(lambda: all(now - then > _PROGRESS for now, then in zip(_progress(load), before, strict=True)))
+                await eventually(
+                    lambda: all(now - then > _PROGRESS for now, then in zip(_progress(load), before, strict=True))
+                )
                 without = max((*load.acks.longest.values(), *load.arrivals.longest.values()))
-                brokers["a"].kill()  # and a broker comes back while nobody can be asked where it is
+                brokers["a"].kill()  # and a broker comes back while no NameServer runs
                 brokers["a"].start()
                 await asyncio.sleep(SECONDS / 3)
                 for server in (names, *brokers.values()):

@@ -1,6 +1,6 @@
 """A poisoned topic: handlers raise and hang, workers and their broker are killed, and yet every message ends once.
 
-``LITEMQ_CHAOS_SECONDS`` says for how long.
+``LITEMQ_CHAOS_SECONDS`` sets the duration.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WORKERS: Final = 2
 
 
 class Workers:
-    """``litemq worker``, some of them, each killed and started again now and then."""
+    """Several ``litemq worker`` processes, each killed and restarted now and then."""
 
     def __init__(self, url: str, directory: Path) -> None:
         self._directory = directory
@@ -54,7 +54,9 @@ class Workers:
         with (self._directory / "workers.log").open("ab") as log:
             command = [sys.executable, "-m", "litemq", "worker", "support.poisoned_worker:mq"]
             folder = Path(poisoned_worker.__file__).parent.parent
-            return subprocess.Popen(command, env=self._environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            return subprocess.Popen(
+                command, env=self._environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
 
     def kill_one(self) -> None:
         number = random.randrange(WORKERS)
@@ -67,7 +69,7 @@ class Workers:
 
 
 async def send(mq: AsyncClient, seconds: float) -> int:
-    """At a steady pace; gives how many there are. What a client could not send is not among them."""
+    """Send at a steady rate; return the number of stored messages."""
     begin, number = time.monotonic(), 0
     while time.monotonic() < begin + seconds:
         await mq.send(TOPIC, b"%d " % number)
@@ -77,7 +79,7 @@ async def send(mq: AsyncClient, seconds: float) -> int:
 
 
 async def kill(broker: ServerProcess, workers: Workers, seconds: float) -> tuple[int, int]:
-    """Workers every two seconds or so, the broker every five; gives how often."""
+    """Kill a worker about every two seconds and the broker every five; return the counts."""
     until, next_broker = time.monotonic() + seconds, time.monotonic() + 4
     of_workers = of_broker = 0
     while time.monotonic() + 2 < until:
@@ -95,27 +97,27 @@ async def kill(broker: ServerProcess, workers: Workers, seconds: float) -> tuple
 
 
 async def drained(mq: AsyncClient) -> None:
-    """Nothing waits, is in flight, or is to be tried again."""
+    """Wait until no message of the group is left, in flight or to be retried."""
     until = time.monotonic() + SETTLE_S
-    told: object = None
+    last: object = None
     while time.monotonic() < until:
         with contextlib.suppress(LiteMQError):
-            told = facts = await mq.admin.describe_group(GROUP)
+            last = facts = await mq.admin.describe_group(GROUP)
             if facts.lag == facts.waiting_tries == 0:
                 return
         await asyncio.sleep(0.2)
-    raise AssertionError(f"not drained within {SETTLE_S:g} s: {told}")
+    raise AssertionError(f"not drained within {SETTLE_S:g} s: {last}")
 
 
-def number_of(letter: DeadLetter) -> int:
-    return int(letter.message.body.partition(b" ")[0])
+def number_of(dead_letter: DeadLetter) -> int:
+    return int(dead_letter.message.body.partition(b" ")[0])
 
 
 async def dead_numbers(mq: AsyncClient) -> Counter[int]:
-    """Whose dead letters there are, and how many each."""
+    """Return the numbers of the dead messages, with counts."""
     found: Counter[int] = Counter()
-    for letter in await mq.dead_letters(TOPIC).select(most=1_000_000):
-        whole = await mq.dead_letters(TOPIC).get(letter.message_id)
+    for dead_letter in await mq.dead_letters(TOPIC).select(most=1_000_000):
+        whole = await mq.dead_letters(TOPIC).get(dead_letter.message_id)
         assert whole is not None
         found[number_of(whole)] += 1
     return found
@@ -134,24 +136,34 @@ def test_every_message_ends_once(tmp_path: Path) -> None:
             async with AsyncClient(url, delivery_timeout_ms=round(1000 * SETTLE_S)) as mq:
                 await mq.admin.create_topic(TOPIC, queues=4)
                 with workers.running():
-                    count, (of_workers, of_broker) = await asyncio.gather(send(mq, SECONDS), kill(broker, workers, SECONDS))
+                    count, (of_workers, of_broker) = await asyncio.gather(
+                        send(mq, SECONDS), kill(broker, workers, SECONDS)
+                    )
                     await drained(mq)
                     dead, handled = await dead_numbers(mq), workers.handled()
                     everything = set(range(count))
-                    poisoned = {number for number in everything if poisoned_worker.raises(number) or poisoned_worker.hangs(number)}
+                    poisoned = {
+                        number
+                        for number in everything
+                        if poisoned_worker.raises(number) or poisoned_worker.hangs(number)
+                    }
                     print(  # noqa: T201
-                        f"\n{count:,} messages in {SECONDS:g} s, {len(poisoned):,} of them poisoned; workers killed {of_workers} times, the broker {of_broker}",
-                        f"  handled {len(handled):,}, of those again {sum(handled.values()) - len(handled):,}; dead {len(dead):,}",
+                        f"\n{count:,} messages in {SECONDS:g} s, {len(poisoned):,} of them poisoned; workers killed "
+                        f"{of_workers} times, the broker {of_broker}",
+                        f"  handled {len(handled):,}, of those again {sum(handled.values()) - len(handled):,}; dead "
+                        f"{len(dead):,}",
                         sep="\n",
                     )
                     assert [number for number, times in dead.items() if times > 1] == []
                     assert everything - handled.keys() - dead.keys() == set()
                     assert poisoned - dead.keys() == set()
                     assert poisoned & handled.keys() == set()
-                    # Whoever was killed in each of its tries is dead, too, and yet may have been handled; nobody else is in both.
+                    # A message whose worker was killed in each try is dead, but may have been handled. No other is in both.
                     assert len(dead.keys() - poisoned) <= of_workers + of_broker
 
-                    redrive = await mq.dead_letters(TOPIC).redrive(transform=lambda letter: b"%d " % number_of(letter) + HEALED)
+                    redrive = await mq.dead_letters(TOPIC).redrive(
+                        transform=lambda dead_letter: b"%d " % number_of(dead_letter) + HEALED
+                    )
                     done = await redrive.wait()
                     await drained(mq)
                     again = workers.handled()

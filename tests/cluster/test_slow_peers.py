@@ -1,4 +1,4 @@
-"""Peers that do not read, do not speak on, or send more than a broker can take: other clients lose nothing and memory stays bounded.
+"""Peers that do not read, fall silent, or overload the broker: other clients lose nothing, and memory stays bounded.
 
 ``just chaos`` measures for longer and also judges latency: a steady client's p99 with and without such peers, in turn, in one run.
 """
@@ -50,7 +50,7 @@ def one_broker(directory: Path) -> Iterator[tuple[ServerProcess, ServerProcess]]
 
 @dataclass
 class Comparison:
-    """A well-behaved client's figures, quiet and disturbed, and what the broker took meanwhile."""
+    """The latency of a well-behaved client, quiet and disturbed, and the resources of the broker."""
 
     quiet: list[Latencies]
     disturbed: list[Latencies]
@@ -62,13 +62,15 @@ class Comparison:
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """Of sending, and of receiving."""
+        """The ratios of the p99 of sending and of receiving."""
         sends = self.p99(self.disturbed, lambda each: each.sends) / self.p99(self.quiet, lambda each: each.sends)
-        deliveries = self.p99(self.disturbed, lambda each: each.deliveries) / self.p99(self.quiet, lambda each: each.deliveries)
+        deliveries = self.p99(self.disturbed, lambda each: each.deliveries) / self.p99(
+            self.quiet, lambda each: each.deliveries
+        )
         return sends, deliveries
 
     def judge(self) -> None:
-        """Hold the ratios against their goal, where there is time enough to measure them."""
+        """Check the ratios against their goal, if the run is long enough to measure them."""
         if JUDGES_TIME:
             assert max(self.ratios) < MOST_RATIO
 
@@ -87,7 +89,7 @@ class Comparison:
 
 @contextlib.asynccontextmanager
 async def watched(broker: ServerProcess) -> AsyncIterator[list[tuple[int, int]]]:
-    """The broker's memory, every so often."""
+    """Sample the broker's memory."""
     samples = [broker.memory()]
 
     async def watch() -> None:
@@ -102,8 +104,10 @@ async def watched(broker: ServerProcess) -> AsyncIterator[list[tuple[int, int]]]
         watching.cancel()
 
 
-async def compare(mq: AsyncClient, broker: ServerProcess, disturb: Callable[[], Hostile]) -> tuple[Comparison, list[dict[str, Any]]]:
-    """Quiet and disturbed in turn."""
+async def compare(
+    mq: AsyncClient, broker: ServerProcess, disturb: Callable[[], Hostile]
+) -> tuple[Comparison, list[dict[str, Any]]]:
+    """Measure quiet and disturbed phases in turn."""
     quiet, disturbed, reports = [], [], []
     await mq.admin.create_topic("steady", queues=1)
     await steady(mq, "steady", per_second=PER_SECOND, seconds=0.5)  # connected, created, warm
@@ -131,7 +135,9 @@ def test_readers_that_never_read(tmp_path: Path) -> None:
         with one_broker(tmp_path) as (names, broker):
             async with AsyncClient(f"litemq://{names.address}") as mq:
                 await fill(mq, "full", 32 * MIB)
-                found, reports = await compare(mq, broker, lambda: Hostile("never-read", broker.port, "full", connections))
+                found, reports = await compare(
+                    mq, broker, lambda: Hostile("never-read", broker.port, "full", connections)
+                )
             found.report(f"{connections} readers that never read", pulls_sent=[report["asked"] for report in reports])
             # For each: a full pull, as much again, and the pulls that wait.
             assert found.most[1] - found.before[1] < connections * 16 * MIB
@@ -151,7 +157,9 @@ def test_half_open_connections(tmp_path: Path) -> None:
                     await asyncio.to_thread(hostile.wait_begun)
                     ended = await asyncio.to_thread(hostile.end)
                     memory = broker.memory()[1]
-            found.report(f"3 x {connections} half-open connections", sent_away=ended, then=f"{memory / MIB:.0f} MiB of no file")
+            found.report(
+                f"3 x {connections} half-open connections", sent_away=ended, then=f"{memory / MIB:.0f} MiB of no file"
+            )
             assert found.most[1] - found.before[1] < connections * 16 * MIB
             found.judge()
             assert ended == {"silent": connections, "idle": 0, "torn": connections}
@@ -173,7 +181,9 @@ def test_a_producer_at_three_times_capacity(tmp_path: Path, level: str) -> None:
                     alone = await asyncio.to_thread(patient.end)
                 capacity = alone["answers"]["acked"] * alone["record_bytes"] / alone["seconds"]
                 began = time.monotonic()
-                found, reports = await compare(mq, broker, lambda: Hostile("flood", broker.port, "flooded", level, size, 3 * capacity, 0))
+                found, reports = await compare(
+                    mq, broker, lambda: Hostile("flood", broker.port, "flooded", level, size, 3 * capacity, 0)
+                )
                 answers: dict[str, int] = {}
                 for report in reports:
                     for kind, count in report["answers"].items():
@@ -198,7 +208,7 @@ def test_a_producer_at_three_times_capacity(tmp_path: Path, level: str) -> None:
 
 
 async def missing(mq: AsyncClient, acked: list[tuple[int, int]], size: int) -> int:
-    """How many of the messages that were acknowledged are not where their answers said."""
+    """Return the number of acknowledged messages that are not at the offset of their answer."""
     expected = dict(acked)
     assert len(expected) == len(acked), "one offset was given twice"
     async for message in mq.reader("flooded", follow=False):

@@ -1,4 +1,4 @@
-"""``litemq up``: ready at once, stopped at once, and nobody left behind."""
+"""``litemq up``: starts and stops quickly, and leaves no process behind."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[Running, dict[str, str]]]:
 
 
 def _children(command: Running) -> list[int]:
-    """The processes that it started, by what the kernel says of them."""
+    """Return the child processes, from ``/proc``."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -37,12 +37,14 @@ def _wait_gone(pids: list[int]) -> None:
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
-def test_it_says_what_to_type_next_and_that_works(tmp_path: Path, cluster: tuple[Running, dict[str, str]]) -> None:
+def test_the_printed_commands_work(tmp_path: Path, cluster: tuple[Running, dict[str, str]]) -> None:
     command, environment = cluster
     said = "\n".join(command.printed)
     assert f"export LITEMQ_URL={environment['LITEMQ_URL']}" in said
     assert "litemq message send orders '{\"id\": 1}'" in said
-    assert litemq("message", "send", "orders", '{"id": 1}', cwd=tmp_path, environment=environment).stdout.startswith("sent ")
+    assert litemq("message", "send", "orders", '{"id": 1}', cwd=tmp_path, environment=environment).stdout.startswith(
+        "sent "
+    )
     with running("message", "tail", "orders", cwd=tmp_path, environment=environment) as tail:
         assert tail.wait_for("id").endswith('{"id": 1}')
         litemq("message", "send", "orders", '{"id": 2}', cwd=tmp_path, environment=environment)
@@ -53,8 +55,10 @@ def test_it_says_what_to_type_next_and_that_works(tmp_path: Path, cluster: tuple
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("whole_group", [False, True])
-def test_a_signal_stops_all_in_good_order(cluster: tuple[Running, dict[str, str]], number: signal.Signals, whole_group: bool) -> None:
-    """Ctrl-C reaches the whole process group, and so does what stops a service."""
+def test_a_signal_stops_all_in_good_order(
+    cluster: tuple[Running, dict[str, str]], number: signal.Signals, whole_group: bool
+) -> None:
+    """Ctrl-C and service managers signal the whole process group."""
     command, _ = cluster
     children = _children(command)
     assert len(children) == 2
@@ -67,38 +71,42 @@ def test_a_signal_stops_all_in_good_order(cluster: tuple[Running, dict[str, str]
     assert not [line for line in command.printed if "WARNING" in line or "ERROR" in line]
 
 
-def test_what_was_sent_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_messages_survive_a_restart(tmp_path: Path) -> None:
     with up(tmp_path) as (command, environment):
         litemq("message", "send", "orders", "first", cwd=tmp_path, environment=environment)
         assert command.stop() == 0
     with up(tmp_path) as (command, environment):
-        assert "first" in litemq("message", "tail", "orders", "--no-follow", cwd=tmp_path, environment=environment).stdout
+        assert (
+            "first" in litemq("message", "tail", "orders", "--no-follow", cwd=tmp_path, environment=environment).stdout
+        )
         assert command.stop() == 0
 
 
-def test_when_a_child_dies_the_rest_stops_and_it_says_which(tmp_path: Path, cluster: tuple[Running, dict[str, str]]) -> None:
+def test_if_a_child_dies_the_rest_stops_and_it_is_named(
+    tmp_path: Path, cluster: tuple[Running, dict[str, str]]
+) -> None:
     command, _ = cluster
     children = _children(command)
     broker = next(pid for pid in children if b"auto_create_topics" in Path(f"/proc/{pid}/cmdline").read_bytes())
     os.kill(broker, signal.SIGKILL)
-    said = command.wait_for("broker ended by itself, with signal SIGKILL")
-    assert "is safe: start it again with litemq up" in said
+    said = command.wait_for("broker exited unexpectedly with signal SIGKILL")
+    assert "are safe: start it again with `litemq up`" in said
     assert command.process.wait(HANG_S) == EXIT_FAILED
     _wait_gone(children)
 
 
-def test_when_it_is_killed_the_children_notice(cluster: tuple[Running, dict[str, str]]) -> None:
+def test_children_end_with_a_killed_parent(cluster: tuple[Running, dict[str, str]]) -> None:
     command, _ = cluster
     children = _children(command)
     command.process.kill()
     _wait_gone(children)
 
 
-def test_a_second_one_in_the_same_directory_explains_itself(tmp_path: Path, cluster: tuple[Running, dict[str, str]]) -> None:
+def test_a_second_one_in_the_same_directory_is_refused(tmp_path: Path, cluster: tuple[Running, dict[str, str]]) -> None:
     command, environment = cluster
     second = litemq("up", cwd=tmp_path, check=False, environment=environment)
     assert second.returncode == EXIT_IN_USE
-    assert f"litemq up is already running here with pid {command.process.pid}" in second.stderr
+    assert f"litemq up is already running with pid {command.process.pid}" in second.stderr
     assert second.stderr.count("\n") == 1
 
 
@@ -122,10 +130,10 @@ def test_a_broker_that_runs_in_the_directory_is_named(tmp_path: Path) -> None:
         assert first.stop(signal.SIGINT) == 0
 
 
-def test_an_open_address_must_be_asked_for(tmp_path: Path) -> None:
+def test_an_open_address_needs_insecure(tmp_path: Path) -> None:
     refused = litemq("nameserver", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path, check=False)  # noqa: S104 (that is the point)
     assert refused.returncode == EXIT_USAGE
-    assert "say --insecure" in refused.stderr
+    assert "pass --insecure" in refused.stderr
     with running("nameserver", "--host", "0.0.0.0", "--port", "0", "--insecure", cwd=tmp_path) as open_one:  # noqa: S104
         open_one.wait_for("listening on 0.0.0.0:")
         assert open_one.stop() == 0
@@ -134,9 +142,18 @@ def test_an_open_address_must_be_asked_for(tmp_path: Path) -> None:
 def test_the_files_in_configs_start_unchanged(tmp_path: Path) -> None:
     configs = Path(__file__).parents[2] / "configs"
     nameserver, broker = map(str, free_ports(2))
-    with running("nameserver", "--config", str(configs / "nameserver.toml"), "--port", nameserver, cwd=tmp_path) as names:
+    with running(
+        "nameserver", "--config", str(configs / "nameserver.toml"), "--port", nameserver, cwd=tmp_path
+    ) as names:
         names.wait_for("listening on")
-        arguments = ("--config", str(configs / "broker.toml"), "--port", broker, "--nameserver", f"localhost:{nameserver}")
+        arguments = (
+            "--config",
+            str(configs / "broker.toml"),
+            "--port",
+            broker,
+            "--nameserver",
+            f"localhost:{nameserver}",
+        )
         with running("broker", *arguments, cwd=tmp_path) as started:
             started.wait_for("registered with the NameServer")
             assert (tmp_path / "data" / "broker" / "commitlog").is_dir()
@@ -144,20 +161,20 @@ def test_the_files_in_configs_start_unchanged(tmp_path: Path) -> None:
         assert names.stop() == 0
 
 
-def test_settings_that_cannot_be_used_are_one_line(tmp_path: Path) -> None:
+def test_invalid_settings_are_one_line(tmp_path: Path) -> None:
     refused = litemq("broker", "--port", "many", cwd=tmp_path, check=False)
     assert refused.returncode == EXIT_USAGE
     assert refused.stderr == 'error ConfigurationError (4): --port: write a whole number, not "many"\n'
 
 
-def test_nobody_there_says_how_to_start_one(tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_explained(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     alone = litemq("topic", "list", "--url", f"litemq://127.0.0.1:{port}", cwd=tmp_path, check=False)
     assert alone.returncode == EXIT_UNREACHABLE
-    assert "start one with: litemq up" in alone.stderr
+    assert "start one with `litemq up`" in alone.stderr
 
 
-def test_nohup_means_that_a_closed_terminal_is_survived(tmp_path: Path) -> None:
+def test_nohup_survives_a_closed_terminal(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; a child inherits it
     try:
         with up(tmp_path) as (command, environment):
@@ -174,13 +191,13 @@ def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:
         for pid in children:
             os.kill(pid, signal.SIGSTOP)  # such that they cannot stop
         command.process.send_signal(signal.SIGINT)
-        command.wait_for("once more ends it at once")
+        command.wait_for("press Ctrl-C again to exit immediately")
         assert command.process.poll() is None
         assert command.stop(signal.SIGINT) == EXIT_INTERRUPTED
         _wait_gone(children)
 
 
-def test_ctrl_c_while_it_starts_is_no_traceback(tmp_path: Path) -> None:
+def test_ctrl_c_during_the_start_prints_no_traceback(tmp_path: Path) -> None:
     with running("up", cwd=tmp_path, environment=up_environment()) as command:
         wait_until(lambda: len(_children(command)) == 2 or command.process.poll() is not None)
         children = _children(command)

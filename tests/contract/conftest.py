@@ -1,4 +1,4 @@
-"""How the contract suite runs: every test of an engine once for each engine, beside it or on the same loop."""
+"""The contract suite: every test of an engine runs once for each engine, in a thread or on the same loop."""
 
 import asyncio
 import inspect
@@ -16,7 +16,7 @@ TEST_S = 5 * HANG_S  # a step that hangs fails by itself before
 
 
 class Unstarted:
-    """Stands for the engine in a test's arguments until it runs."""
+    """A placeholder for the engine in a test's arguments until it runs."""
 
     def __init__(self, kind: EngineKind, *, auto_create_topics: bool) -> None:
         self._kind = kind
@@ -28,13 +28,13 @@ class Unstarted:
 
 @pytest.fixture(params=ENGINES, ids=lambda kind: kind.name)
 def engine(request: pytest.FixtureRequest) -> Unstarted:
-    """Becomes a running ``Engine`` when the test begins; with the marker ``no_auto_create``, one that creates no topics by itself."""
+    """Replaced by a running ``Engine`` when the test begins; with the marker ``no_auto_create``, without automatic topics."""
     return Unstarted(request.param, auto_create_topics=request.node.get_closest_marker("no_auto_create") is None)
 
 
 @pytest.fixture
 def topic() -> str:
-    """A topic's name that no other test has."""
+    """A topic name that no other test uses."""
     return new_topic()
 
 
@@ -58,13 +58,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 async def _run(test: Callable[..., Awaitable[None]], unstarted: Unstarted, arguments: dict[str, Any]) -> None:
-    """An asynchronous test has the engine on its own loop, where that has to be on one."""
+    """Run an asynchronous test with the engine on its loop."""
     async with unstarted.start() as engine, asyncio.timeout(TEST_S):
         await test(**arguments | {"engine": engine})
 
 
 def _run_beside(test: Callable[..., None], unstarted: Unstarted, arguments: dict[str, Any]) -> None:
-    """A synchronous one has it on another thread."""
+    """Run a synchronous test with the engine on another thread."""
     thread = LoopThread()
     thread.start()
     try:

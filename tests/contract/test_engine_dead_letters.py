@@ -1,4 +1,4 @@
-"""Dead letters: what became of messages that nobody could handle, and why a message was not consumed."""
+"""Dead letters: listed, grouped, redriven and dropped; and why a message was not consumed."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from support.waiting import HANG_S
 
 
 async def _die(mq: AsyncClient, topic: str, number: int, *, group_id: str, error: str = "ValueError: bad") -> list[str]:
-    """So many messages that a group rejects; their ids."""
+    """Send ``number`` messages that a group rejects; return their ids."""
     receipts = await mq.send_batch(topic, [OutgoingMessage({"id": each}, keys=f"o-{each}") for each in range(number)])
     left = {receipt.message_id for receipt in receipts}
     while left:
@@ -25,26 +25,26 @@ async def _die(mq: AsyncClient, topic: str, number: int, *, group_id: str, error
 
 
 @pytest.mark.capability("`reject()` makes a dead letter")
-async def test_what_is_rejected_is_a_dead_letter_once(engine: Engine, topic: str) -> None:
+async def test_a_rejected_message_becomes_a_dead_letter_once(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         ids = await _die(mq, topic, 5, group_id=f"{topic}-billing")
-        letters = mq.dead_letters(topic)
-        assert await letters.count() == 5
-        found = await letters.select()
+        dead_letters = mq.dead_letters(topic)
+        assert await dead_letters.count() == 5
+        found = await dead_letters.select()
         assert sorted(one.message_id for one in found) == sorted(ids)
         assert {(one.reason, one.group_id, one.error) for one in found} == {
             (DeadReason.CONSUME_ERROR, f"{topic}-billing", "ValueError: bad")
         }
         assert {one.consumer for one in found} == {mq.config.client_id}
         assert len(await mq.dead_letters(f"{topic}-billing").select()) == 5
-        whole = await letters.get(ids[3])
+        whole = await dead_letters.get(ids[3])
         assert whole is not None
         assert (whole.message.value, whole.message.keys) == ({"id": 3}, ("o-3",))
         assert topic in await mq.admin.dead_letter_topics()
 
 
-@pytest.mark.capability("dead letters by error: `groups()`")
-async def test_errors_that_are_the_same_are_one_group(engine: Engine, topic: str) -> None:
+@pytest.mark.capability("Dead letters grouped by error: `groups()`")
+async def test_equal_errors_are_one_group(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await _die(mq, topic, 7, group_id="billing", error="ValueError: order 1")
         await _die(mq, topic, 2, group_id="billing", error="KeyError: 'price'")
@@ -54,15 +54,15 @@ async def test_errors_that_are_the_same_are_one_group(engine: Engine, topic: str
         assert len(await mq.dead_letters(topic).select(fingerprint=second.fingerprint)) == 2
 
 
-@pytest.mark.capability("redrive by selection, with a dry run")
-async def test_sent_on_they_arrive_again(engine: Engine, topic: str) -> None:
+@pytest.mark.capability("Redrive by selection, with a dry run")
+async def test_redriven_messages_arrive_again(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         ids = await _die(mq, topic, 6, group_id="billing")
-        letters = mq.dead_letters(topic)
-        plan = await (await letters.redrive(ids=ids[:2], dry_run=True)).wait()
-        assert (plan.left, await letters.count()) == (2, 6)
-        assert (await (await letters.redrive(ids=ids[:2])).wait()).done == 2
-        again = [await (await letters.redrive(messages_per_s=0)).wait() for _ in range(2)]
+        dead_letters = mq.dead_letters(topic)
+        plan = await (await dead_letters.redrive(ids=ids[:2], dry_run=True)).wait()
+        assert (plan.left, await dead_letters.count()) == (2, 6)
+        assert (await (await dead_letters.redrive(ids=ids[:2])).wait()).done == 2
+        again = [await (await dead_letters.redrive(messages_per_s=0)).wait() for _ in range(2)]
         assert [one.done for one in again] == [4, 0]
         got: dict[str, object] = {}
         async with asyncio.timeout(HANG_S):
@@ -71,48 +71,48 @@ async def test_sent_on_they_arrive_again(engine: Engine, topic: str) -> None:
                     got[message.message_id] = message.value
                     await message.ack()
         assert got == {message_id: {"id": number} for number, message_id in enumerate(ids)}
-        assert await letters.count() == 0
+        assert await dead_letters.count() == 0
         assert len(await read_all(mq, topic)) == 12
 
 
-@pytest.mark.capability("redrive through a transform")
+@pytest.mark.capability("Redrive through a transform")
 async def test_a_transform_conserves_the_count(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         ids = await _die(mq, topic, 9, group_id="billing")
 
-        def mend(letter: DeadLetter) -> object:
-            return {**letter.message.value, "mended": True} if letter.message.value["id"] else None
+        def edit(dead_letter: DeadLetter) -> object:
+            return {**dead_letter.message.value, "mended": True} if dead_letter.message.value["id"] else None
 
-        done = await (await mq.dead_letters(topic).redrive(transform=mend)).wait()
+        done = await (await mq.dead_letters(topic).redrive(transform=edit)).wait()
         assert (done.selected, done.done, done.skipped) == (9, 8, 1)
         mended = {one.message_id: one.value for one in await read_all(mq, topic) if "mended" in one.value}
         assert mended == {ids[number]: {"id": number, "mended": True} for number in range(1, 9)}
         assert [one.message_id for one in await mq.dead_letters(topic).select()] == ids[:1]
 
 
-@pytest.mark.capability("purge of dead letters")
-async def test_dropped_they_are_gone(engine: Engine, topic: str) -> None:
+@pytest.mark.capability("Purge of dead letters")
+async def test_purged_dead_letters_are_gone(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         ids = await _die(mq, topic, 3, group_id="billing")
-        letters = mq.dead_letters(topic)
-        assert (await (await letters.purge(ids=ids[:2], dry_run=True)).wait()).left == 2
-        assert (await (await letters.purge(ids=ids[:2])).wait()).done == 2
-        assert [one.message_id for one in await letters.select()] == ids[2:]
+        dead_letters = mq.dead_letters(topic)
+        assert (await (await dead_letters.purge(ids=ids[:2], dry_run=True)).wait()).left == 2
+        assert (await (await dead_letters.purge(ids=ids[:2])).wait()).done == 2
+        assert [one.message_id for one in await dead_letters.select()] == ids[2:]
 
 
-@pytest.mark.capability("`%DLQ%<topic>` is read like a topic")
-async def test_they_can_be_read_and_followed(engine: Engine, topic: str) -> None:
+@pytest.mark.capability("`%DLQ%<topic>` can be read like a topic")
+async def test_dead_letters_can_be_read_as_a_topic(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         with pytest.raises(TopicNotFoundError):
             await read_all(mq, f"%DLQ%{topic}")
         (message_id,) = await _die(mq, topic, 1, group_id="billing")
-        (letter,) = await read_all(mq, f"%DLQ%{topic}")
-        assert (letter.message_id, letter.keys) == (message_id, ("o-0",))
+        (dead_letter,) = await read_all(mq, f"%DLQ%{topic}")
+        assert (dead_letter.message_id, dead_letter.keys) == (message_id, ("o-0",))
         with pytest.raises(InvalidArgumentError):
             await mq.send(f"%DLQ%{topic}", b"x")
 
 
-@pytest.mark.capability("`admin.why(…)`")
+@pytest.mark.capability("`admin.why(…)` explains why a message was not consumed")
 async def test_why_a_message_was_not_consumed(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         (dead,) = await _die(mq, topic, 1, group_id="billing")
@@ -127,16 +127,16 @@ async def test_why_a_message_was_not_consumed(engine: Engine, topic: str) -> Non
             await mq.admin.why("", group_id="billing")
 
 
-@pytest.mark.capability("dead letters from the synchronous client")
+@pytest.mark.capability("Dead letters from the synchronous client")
 def test_the_same_from_the_synchronous_client(engine: Engine, topic: str) -> None:
     with engine.sync_client() as mq:
         receipt = mq.send(topic, {"id": 1})
         (message,) = mq.receive(topic, group_id="billing", wait=HANG_S, lease=600)
         message.reject(reason="ValueError: bad")
-        letters = mq.dead_letters(topic)
-        assert letters.count() == 1
-        letter = letters.get(receipt.message_id)
-        assert letter is not None
-        assert letter.message.value == {"id": 1}
-        assert letters.redrive(transform=lambda letter: letter).wait().done == 1
-        assert letters.count() == 0
+        dead_letters = mq.dead_letters(topic)
+        assert dead_letters.count() == 1
+        dead_letter = dead_letters.get(receipt.message_id)
+        assert dead_letter is not None
+        assert dead_letter.message.value == {"id": 1}
+        assert dead_letters.redrive(transform=lambda dead_letter: dead_letter).wait().done == 1
+        assert dead_letters.count() == 0

@@ -1,4 +1,4 @@
-"""Delays: never early, whole, in the queue they were sent to, and told in the receipt."""
+"""Delays: never early, complete, in their queue, and named in the receipt."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@capability("`delay`: delivered when it is due, not before")
+@capability("`delay`: delivered when due, never early")
 async def test_a_delayed_message_comes_when_it_is_due(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         much_later = await mq.send(topic, b"much later", delay=HOUR, ordering_key="o")
@@ -37,7 +37,7 @@ async def test_a_delayed_message_comes_when_it_is_due(engine: Engine, topic: str
         assert [found.message_id for found in await mq.admin.find(topic, "k")] == [receipt.message_id]
 
 
-@capability("`deliver_at`: a time in the past is now")
+@capability("`deliver_at`: a past time delivers immediately")
 async def test_a_message_is_delivered_at_a_time(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.send(topic, b"much later", deliver_at=datetime.now(UTC) + HOUR)
@@ -50,12 +50,15 @@ async def test_a_message_is_delivered_at_a_time(engine: Engine, topic: str) -> N
         assert later[0].store_timestamp >= int(due.timestamp() * 1000)
 
 
-@capability("Delays in `send_nowait` and `send_batch`, beside messages without")
+@capability("Delays in `send_nowait` and `send_batch`, mixed with undelayed messages")
 async def test_delays_travel_with_others(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
 
         async def send_all(delay: timedelta) -> list[int]:
-            futures = [mq.send_nowait(topic, b"%d" % n, delay=delay if n % 3 == 1 else None, ordering_key="k") for n in range(9)]
+            futures = [
+                mq.send_nowait(topic, b"%d" % n, delay=delay if n % 3 == 1 else None, ordering_key="k")
+                for n in range(9)
+            ]
             batch = [OutgoingMessage(b"a", delay=delay, ordering_key="k"), OutgoingMessage(b"b", ordering_key="k")]
             receipts = [*await asyncio.gather(*futures), *await mq.send_batch(topic, batch)]
             return [receipt.queue_offset for receipt in receipts]
@@ -77,7 +80,9 @@ async def test_in_the_order_of_their_times(engine: Engine, topic: str) -> None:
         soon = datetime.now(UTC) + timedelta(seconds=1)
         due = [soon + timedelta(seconds=later) for later in (0.3, 0.1, 0.2, 0.1)]
         # In one request, so that all wait before the first is due; on a very slow machine some are due when they come, and go before the others.
-        receipts = await mq.send_batch(topic, [OutgoingMessage(b"%d" % number, deliver_at=each) for number, each in enumerate(due)])
+        receipts = await mq.send_batch(
+            topic, [OutgoingMessage(b"%d" % number, deliver_at=each) for number, each in enumerate(due)]
+        )
         late = [number for number, receipt in enumerate(receipts) if receipt.queue_offset >= 0]
         in_time = [number for number in (1, 3, 2, 0) if number not in late]
         assert [int(message.body) for message in await read_until(mq, topic, 4)] == late + in_time

@@ -1,4 +1,4 @@
-"""Faults: opening, closing and cancelling at any moment, and connections that are cut in the middle."""
+"""Faults: opening, closing and cancelling at any time, and lost connections."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from support.waiting import HANG_S, eventually
 capability = pytest.mark.capability
 
 
-@capability("`close` sends what waits")
+@capability("`close` sends buffered messages")
 async def test_closing_sends_what_waits(engine: Engine, topic: str) -> None:
     async with engine.client(linger_ms=5000) as mq:
         futures = [mq.send_nowait(topic, b"%d" % n) for n in range(300)]
@@ -41,7 +41,7 @@ async def test_every_send_ends_where_the_client_is_closed(engine: Engine, topic:
         assert len(set(ids)) == len(ids)
 
 
-@capability("A client that is not open raises `ClientClosedError`, and may be opened again")
+@capability("A closed client raises `ClientClosedError` and can be reopened")
 async def test_a_client_is_used_open(engine: Engine, topic: str) -> None:
     mq = engine.client()
     for _ in range(2):
@@ -72,7 +72,7 @@ async def test_a_client_is_used_open(engine: Engine, topic: str) -> None:
         assert len(await read_all(mq, topic)) == 2
 
 
-@capability("A cancelled `send` leaves the client whole; the message is stored once or not at all")
+@capability("A cancelled `send` leaves the client usable; the message is stored at most once")
 async def test_cancelled_sends(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         kept: list[SendReceipt] = []
@@ -87,11 +87,11 @@ async def test_cancelled_sends(engine: Engine, topic: str) -> None:
         bodies = [message.body for message in messages]
         assert len(set(bodies)) == len(bodies)
         assert {receipt.message_id for receipt in kept} <= {message.message_id for message in messages}
-        places = [tuple(map(int, body.split(b":"))) for body in bodies]
-        assert places == sorted(places)
+        positions = [tuple(map(int, body.split(b":"))) for body in bodies]
+        assert positions == sorted(positions)
 
 
-async def test_a_cancelled_send_that_waits_for_room(engine: Engine, topic: str) -> None:
+async def test_a_cancelled_send_that_waits_for_buffer_space(engine: Engine, topic: str) -> None:
     async with engine.client(buffer_bytes=64 * 1024, max_batch_bytes=16 * 1024) as mq:
         sends = [asyncio.ensure_future(mq.send(topic, bytes(4000))) for _ in range(100)]
         await asyncio.sleep(0)
@@ -114,7 +114,7 @@ async def test_a_cancelled_open_may_be_repeated(engine: Engine, topic: str) -> N
 
 
 async def _disturb(engine: Engine, done: Callable[[], int], marks: Iterable[int]) -> None:
-    """Cut all connections each time that so much is done: in the middle of the work, however slow that is."""
+    """Cut all connections at each step of progress, so that cuts come during the work on slow machines, too."""
     for mark in marks:
         await eventually(lambda mark=mark: done() >= mark)  # type: ignore[misc]
         engine.drop_connections()
@@ -132,8 +132,10 @@ def _check_keys(bodies: list[bytes], keys: int, count: int) -> None:
         assert of_key == list(range(count)), f"key {key}"
 
 
-@capability("Connections cut while messages are sent: none lost, none twice, order by key")
-@pytest.mark.parametrize("settings", [{}, {"max_batch_messages": 3}, {"connections_per_broker": 3}, {"durability": "memory"}], ids=str)
+@capability("Lost connections while sending: no loss, no duplicates, order by key")
+@pytest.mark.parametrize(
+    "settings", [{}, {"max_batch_messages": 3}, {"connections_per_broker": 3}, {"durability": "memory"}], ids=str
+)
 async def test_cut_while_sending(engine: Engine, topic: str, settings: dict[str, int]) -> None:
     async with engine.client(**settings) as mq:
         await mq.admin.create_topic(topic, queues=4)
@@ -148,7 +150,7 @@ async def test_cut_while_sending(engine: Engine, topic: str, settings: dict[str,
         _check_keys(bodies, 8, 100)
 
 
-@capability("Connections cut under `send_nowait`: every receipt is true")
+@capability("Lost connections with `send_nowait`: every receipt is correct")
 async def test_cut_under_send_nowait(engine: Engine, topic: str) -> None:
     async with engine.client(max_batch_messages=4) as mq:  # small requests, of which many are on their way
         await mq.admin.create_topic(topic, queues=4)
@@ -176,7 +178,7 @@ async def test_cut_under_send_nowait(engine: Engine, topic: str) -> None:
             assert message.store_timestamp == receipt.store_timestamp
 
 
-@capability("Connections cut while a group reads: none missed, order by key, and reading goes on")
+@capability("Lost connections while a group reads: no loss, order by key, reading continues")
 async def test_cut_while_consuming(engine: Engine, topic: str) -> None:
     async with engine.client() as producer, engine.client(auto_commit_interval_ms=10) as mq:
         await producer.admin.create_topic(topic, queues=4)
@@ -206,8 +208,8 @@ async def test_cut_while_consuming(engine: Engine, topic: str) -> None:
         assert await mq.receive(topic, group_id="g", wait=0.2) == []
 
 
-@capability("Connections cut between acknowledging and committing: messages may come again, none is missed")
-async def test_cut_and_opened_anew(engine: Engine, topic: str) -> None:
+@capability("Lost connections between acknowledgement and commit: redelivery possible, no loss")
+async def test_cut_and_reopened(engine: Engine, topic: str) -> None:
     done: list[int] = []
     async with engine.client() as mq:
         await mq.send_batch(topic, [OutgoingMessage(b"%d" % n, ordering_key="k") for n in range(300)])
@@ -233,7 +235,7 @@ async def test_a_reader_goes_on_where_it_was_cut(engine: Engine, topic: str) -> 
         assert seen == list(range(500))
 
 
-async def test_questions_are_asked_again_after_a_cut(engine: Engine, topic: str) -> None:
+async def test_requests_are_retried_after_a_cut(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=2)
         for _ in range(5):

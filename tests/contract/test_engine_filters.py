@@ -1,4 +1,4 @@
-"""Filters: the brokers look for what is wanted, by tags or by a condition."""
+"""Filters: the brokers select messages by tags or by a condition."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,13 @@ capability = pytest.mark.capability
 
 def _messages(count: int) -> list[OutgoingMessage]:
     return [
-        OutgoingMessage(str(n).encode(), tags=("red", "green", "blue")[n % 3], keys=f"k{n}", properties={"n": str(n)}, ordering_key="one")
+        OutgoingMessage(
+            str(n).encode(),
+            tags=("red", "green", "blue")[n % 3],
+            keys=f"k{n}",
+            properties={"n": str(n)},
+            ordering_key="one",
+        )
         for n in range(count)
     ]
 
@@ -43,7 +49,7 @@ async def test_readers(engine: Engine, topic: str) -> None:
             assert found == [n for n in range(100) if wanted(n)], options
 
 
-@capability("A filter that cannot be read is refused, with what is wrong")
+@capability("An invalid filter is rejected with a description of the error")
 async def test_a_filter_that_cannot_be_read(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.send(topic, b"x")

@@ -1,4 +1,4 @@
-"""Looking after groups: exact lag, setting offsets with a plan and an undo, pausing, deleting."""
+"""Group administration: exact lag, offset resets with plan and undo, pause, delete."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -15,11 +15,13 @@ capability = pytest.mark.capability
 
 async def send(mq: AsyncClient, topic: str, count: int, first: int = 0) -> None:
     """Messages "0", "1", … in one queue."""
-    await mq.send_batch(topic, [OutgoingMessage(b"%d" % number, ordering_key="k") for number in range(first, first + count)])
+    await mq.send_batch(
+        topic, [OutgoingMessage(b"%d" % number, ordering_key="k") for number in range(first, first + count)]
+    )
 
 
 async def take(mq: AsyncClient, topic: str, count: int) -> list[int]:
-    """The next so many messages of the group, acknowledged."""
+    """Receive and acknowledge the next ``count`` messages of the group."""
     seen: list[int] = []
     async with asyncio.timeout(HANG_S), mq.consumer(topic, group_id=topic) as consumer:
         async for message in consumer:
@@ -30,7 +32,7 @@ async def take(mq: AsyncClient, topic: str, count: int) -> list[int]:
     return seen
 
 
-@capability("`admin.groups` and `describe_group`: exact lag, who reads what, the age of the oldest message")
+@capability("`admin.groups` and `describe_group`: exact lag, assignments, age of the oldest message")
 async def test_describe(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=2)
@@ -47,13 +49,15 @@ async def test_describe(engine: Engine, topic: str) -> None:
         async with mq.consumer(topic, group_id=topic) as consumer:
             await anext(consumer)
             fact = await mq.admin.describe_group(topic)
-            assert sum(member.queues for member in fact.members) == len({queue.key for queue in consumer._queues.values()})
+            assert sum(member.queues for member in fact.members) == len(
+                {queue.key for queue in consumer._queues.values()}
+            )
             assert {queue.member for queue in fact.queues} == {fact.members[0].member}
             (summary,) = [group for group in await mq.admin.groups() if group.group == topic]
             assert (summary.members, summary.lag, summary.topics, summary.paused) == (1, 6, (topic,), False)
 
 
-@capability("Offsets are set with a plan first: earliest, latest, a time, an offset, a shift; and each time can be undone")
+@capability("Offset reset with a plan: earliest, latest, a time, an offset or a shift; each reset can be undone")
 async def test_reset_and_undo(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=1)
@@ -64,8 +68,8 @@ async def test_reset_and_undo(engine: Engine, topic: str) -> None:
         await send(mq, topic, 5, first=5)
         assert await take(mq, topic, 8) == list(range(8))
 
-        async def planned(**wish: object) -> int:
-            (step,) = (await mq.admin.plan_reset(topic, topic, **wish)).steps  # type: ignore[arg-type]
+        async def planned(**target: object) -> int:
+            (step,) = (await mq.admin.plan_reset(topic, topic, **target)).steps  # type: ignore[arg-type]
             assert step.before == 8
             return step.after
 
@@ -89,14 +93,17 @@ async def test_reset_and_undo(engine: Engine, topic: str) -> None:
         assert await take(mq, topic, 2) == [8, 9]
         with pytest.raises(InvalidArgumentError, match="no reset"):
             await mq.admin.undo_reset(topic, topic)
-        with pytest.raises(InvalidArgumentError, match="undone before"):
+        with pytest.raises(InvalidArgumentError, match="has already been undone: to redo it, undo reset"):
             await mq.admin.undo_reset(topic, topic, reset_id=done.reset_id)
         await mq.admin.undo_reset(topic, topic, reset_id=undone.reset_id)  # the undoing, too
         fact = await mq.admin.describe_group(topic)
-        assert [(reset.reset_id, reset.undoes) for reset in fact.resets][:2] == [(done.reset_id, ""), (undone.reset_id, done.reset_id)]
+        assert [(reset.reset_id, reset.undoes) for reset in fact.resets][:2] == [
+            (done.reset_id, ""),
+            (undone.reset_id, done.reset_id),
+        ]
 
 
-@capability("A reset that is undone where the group had not begun lets it begin anew")
+@capability("Undoing the reset of a group without offsets removes its offsets")
 async def test_undo_to_nothing(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=1)
@@ -109,9 +116,10 @@ async def test_undo_to_nothing(engine: Engine, topic: str) -> None:
 
 
 @capability(
-    "While somebody reads, a reset raises `GroupBusyError`; forced, consumers begin anew from where it was set, and nothing late counts"
+    "A reset with connected consumers raises `GroupBusyError`; forced, consumers restart from the new offsets, and "
+    "late commits are ignored"
 )
-async def test_a_reset_while_somebody_reads(engine: Engine, topic: str) -> None:
+async def test_a_reset_of_an_active_group(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as operator:
         await mq.admin.create_topic(topic, queues=1)
         await send(mq, topic, 6)
@@ -144,7 +152,7 @@ async def test_a_reset_while_somebody_reads(engine: Engine, topic: str) -> None:
         assert (await operator.admin.describe_group(topic)).lag == 0
 
 
-@capability("A paused group is given nothing, whoever asks; resumed, it goes on at once")
+@capability("A paused group receives nothing; a resumed group continues immediately")
 async def test_pause(engine: Engine, topic: str) -> None:
     async with engine.client(fetch_wait_ms=60_000) as mq, engine.client() as operator:
         await mq.admin.create_topic(topic, queues=1)
@@ -161,7 +169,9 @@ async def test_pause(engine: Engine, topic: str) -> None:
 
         consuming = asyncio.ensure_future(consume())
         await eventually(lambda: len(seen) == 2)
-        async with asyncio.timeout(HANG_S):  # for three times: pulls that were not answered at once would take a minute each
+        async with asyncio.timeout(
+            HANG_S
+        ):  # for three times: pulls that were not answered at once would take a minute each
             for first in (2, 4, 6):
                 await operator.admin.pause_group(topic)
                 await operator.admin.pause_group(topic)
@@ -175,7 +185,7 @@ async def test_pause(engine: Engine, topic: str) -> None:
         await consuming
 
 
-@capability("A deleted group is as if it had never been")
+@capability("A deleted group leaves no state")
 async def test_delete(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=1)

@@ -1,4 +1,4 @@
-"""Groups of several consumers: queues are shared, change hands without a message lost, and nobody else stops."""
+"""Groups of several consumers: queues are shared, and change their owner without losing messages."""
 
 import asyncio
 from collections import Counter
@@ -15,7 +15,7 @@ capability = pytest.mark.capability
 
 
 class Taking:
-    """A consumer that notes what it gets, and acknowledges all of it, or nothing."""
+    """A consumer that records its messages, and acknowledges all or none."""
 
     def __init__(self, mq: AsyncClient, topic: str, *, acks: bool = True) -> None:
         self.consumer: Consumer = mq.consumer(topic, group_id="g")
@@ -35,17 +35,17 @@ class Taking:
 
 
 async def send(mq: AsyncClient, topic: str, count: int) -> None:
-    """So many messages to all queues."""
+    """Send ``count`` messages to all queues."""
     await mq.send_batch(topic, [OutgoingMessage(b"%d" % number, ordering_key=str(number)) for number in range(count)])
 
 
-async def places(mq: AsyncClient, topic: str) -> set[tuple[int, int]]:
-    """Everything that is in a topic, by queue and offset."""
+async def positions(mq: AsyncClient, topic: str) -> set[tuple[int, int]]:
+    """Return all messages of a topic by queue and offset."""
     fact = await mq.admin.describe_topic(topic)
     return {(queue.queue_id, offset) for queue in fact.queues for offset in range(queue.least, queue.next)}
 
 
-@capability("The consumers of a group share its queues; each message comes once")
+@capability("The consumers of a group share its queues; each message is delivered once")
 async def test_queues_are_shared(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         await mq.admin.create_topic(topic, queues=8)
@@ -53,13 +53,15 @@ async def test_queues_are_shared(engine: Engine, topic: str) -> None:
         await eventually(lambda: sorted(len(each.consumer.assignment) for each in (first, second, third)) == [2, 3, 3])
         await send(mq, topic, 400)
         await eventually(lambda: len(first.seen + second.seen + third.seen) >= 400)
-        assert Counter(first.seen + second.seen + third.seen) == Counter(await places(mq, topic))
+        assert Counter(first.seen + second.seen + third.seen) == Counter(await positions(mq, topic))
         assert all(each.seen for each in (first, second, third))
         for taking in (first, second, third):
             await taking.close()
 
 
-@capability("A consumer that comes or goes moves queues without a loss or a repeat, where all that was taken is acknowledged")
+@capability(
+    "A joining or leaving consumer moves queues without loss or duplicates if all fetched messages are acknowledged"
+)
 async def test_queues_change_hands_while_messages_come(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         await mq.admin.create_topic(topic, queues=6)
@@ -76,8 +78,8 @@ async def test_queues_change_hands_while_messages_come(engine: Engine, topic: st
         await eventually(lambda: sum(len(each.seen) for each in takers) >= 900)
         for taking in takers:
             await taking.close()
-        seen = Counter(place for taking in takers for place in taking.seen)
-        assert set(seen) == await places(mq, topic)
+        seen = Counter(position for taking in takers for position in taking.seen)
+        assert set(seen) == await positions(mq, topic)
         assert max(seen.values()) == 1
         for taking in takers:  # each queue in order, as long as one had it
             for queue_id in range(6):
@@ -85,8 +87,8 @@ async def test_queues_change_hands_while_messages_come(engine: Engine, topic: st
                 assert offsets == sorted(offsets)
 
 
-@capability("A queue waits for what was taken of it and is not acknowledged yet, before another consumer gets it")
-async def test_what_was_taken_is_waited_for(engine: Engine, topic: str) -> None:
+@capability("A queue moves to another consumer only after its fetched messages are acknowledged")
+async def test_a_release_waits_for_taken_messages(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         await mq.admin.create_topic(topic, queues=2)
         await send(mq, topic, 40)
@@ -105,7 +107,7 @@ async def test_what_was_taken_is_waited_for(engine: Engine, topic: str) -> None:
         await second.close()
 
 
-@capability("What a consumer did not acknowledge when it is lost comes to the others")
+@capability("Unacknowledged messages of a lost consumer are redelivered to the others")
 async def test_a_lost_consumer(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=4)
@@ -117,12 +119,12 @@ async def test_a_lost_consumer(engine: Engine, topic: str) -> None:
         await eventually(lambda: len(taking.seen) + len(dying.seen) == 100)
         await lost.close()
         await eventually(lambda: len(taking.seen) == 100)
-        assert Counter(taking.seen) == Counter(await places(mq, topic))
+        assert Counter(taking.seen) == Counter(await positions(mq, topic))
         await taking.close()
         dying._task.cancel()
 
 
-@capability("A consumer goes on with its queues after its connection was lost, and gets nothing twice that it acknowledged")
+@capability("A consumer keeps its queues after a lost connection; acknowledged messages are not redelivered")
 async def test_connections_that_come_back(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         await mq.admin.create_topic(topic, queues=6)
@@ -135,16 +137,16 @@ async def test_connections_that_come_back(engine: Engine, topic: str) -> None:
             engine.drop_connections()
         await send(mq, topic, 100)
         await eventually(lambda: sum(len(each.seen) for each in takers) >= 400)
-        seen = Counter(place for taking in takers for place in taking.seen)
-        assert set(seen) == await places(mq, topic)
+        seen = Counter(position for taking in takers for position in taking.seen)
+        assert set(seen) == await positions(mq, topic)
         assert max(seen.values()) == 1
         assert [each.consumer.assignment for each in takers] == before
         for taking in takers:
             await taking.close()
 
 
-@capability("All consumers of a group choose the same `assignment`")
-async def test_one_way_of_sharing(engine: Engine, topic: str) -> None:
+@capability("All consumers of a group must use the same `assignment`")
+async def test_all_members_use_one_strategy(engine: Engine, topic: str) -> None:
     async with engine.client(assignment="consistent_hash") as mq, engine.client() as other:
         await mq.admin.create_topic(topic, queues=4)
         taking = Taking(mq, topic)
@@ -156,7 +158,7 @@ async def test_one_way_of_sharing(engine: Engine, topic: str) -> None:
         engine.client(assignment="mine")
 
 
-@capability("By hand, a commit covers the finished prefix of each queue, whoever gets it next")
+@capability("A manual commit covers the acknowledged prefix of each queue")
 async def test_commit_by_hand_and_hand_over(engine: Engine, topic: str) -> None:
     async with engine.client(enable_auto_commit=False) as mq, engine.client() as other:
         await mq.admin.create_topic(topic, queues=1)
@@ -167,7 +169,7 @@ async def test_commit_by_hand_and_hand_over(engine: Engine, topic: str) -> None:
             await messages[number].ack()
         await consumer.commit()
         for number in (3, 6):
-            await messages[number].ack()  # told to nobody
+            await messages[number].ack()  # not committed
         await consumer.close()
         taking = Taking(other, topic)
         await eventually(lambda: len(taking.seen) == 7)

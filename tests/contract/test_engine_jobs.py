@@ -1,4 +1,4 @@
-"""Jobs: messages at the times of a schedule, once each; looked at, changed, paused, triggered, filled in, imported."""
+"""Jobs: one message per tick; listed, changed, paused, triggered, backfilled, imported."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -14,13 +14,21 @@ capability = pytest.mark.capability
 NEVER_SOON = "0 0 0 1 1 *"
 
 
-@capability("`jobs`: a message for each tick, once")
+@capability("`jobs`: one message per tick, exactly once")
 async def test_a_job_sends_at_its_times(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=1)
         before = datetime.now(UTC)
-        job = await mq.jobs.create(topic, {"n": 1}, job_id=topic, cron="* * * * * *", tags="t", keys="k", properties={"p": "v"})
-        assert (job.job_id, job.topic, job.schedule, job.timezone, job.is_paused) == (topic, topic, "* * * * * *", "UTC", False)
+        job = await mq.jobs.create(
+            topic, {"n": 1}, job_id=topic, cron="* * * * * *", tags="t", keys="k", properties={"p": "v"}
+        )
+        assert (job.job_id, job.topic, job.schedule, job.timezone, job.is_paused) == (
+            topic,
+            topic,
+            "* * * * * *",
+            "UTC",
+            False,
+        )
         assert job.next_run is not None
         assert before < job.next_run < datetime.now(UTC) + timedelta(seconds=2)
         first, second = (await read_until(mq, topic, 2))[:2]
@@ -30,18 +38,30 @@ async def test_a_job_sends_at_its_times(engine: Engine, topic: str) -> None:
             assert message.message_id == f"{topic}@{int(tick.timestamp() * 1000)}"
             assert tick.microsecond == 0
             assert message.store_timestamp >= tick.timestamp() * 1000
-            assert (message.value, message.tags, message.keys, message.properties["p"]) == ({"n": 1}, ("t",), ("k", topic), "v")
+            assert (message.value, message.tags, message.keys, message.properties["p"]) == (
+                {"n": 1},
+                ("t",),
+                ("k", topic),
+                "v",
+            )
         assert second.properties["litemq-tick"] > first.properties["litemq-tick"]
         with pytest.raises(JobNotFoundError, match=topic):
             await mq.jobs.get(topic)
 
 
-@capability("`jobs`: created, changed, paused, listed, deleted")
-async def test_looking_after_jobs(engine: Engine, topic: str) -> None:
+@capability("`jobs`: create, change, pause, list, delete")
+async def test_job_administration(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=2)
         job = await mq.jobs.create(
-            topic, b"x", job_id=f"{topic}-a", cron=NEVER_SOON, timezone="Asia/Shanghai", group_id="g", overlap="skip", catch_up="all"
+            topic,
+            b"x",
+            job_id=f"{topic}-a",
+            cron=NEVER_SOON,
+            timezone="Asia/Shanghai",
+            group_id="g",
+            overlap="skip",
+            catch_up="all",
         )
         assert (job.timezone, job.group_id, job.overlap, job.catch_up) == ("Asia/Shanghai", "g", "skip", "all")
         assert (job.is_running, job.sent) == (False, 0)
@@ -69,7 +89,7 @@ async def test_looking_after_jobs(engine: Engine, topic: str) -> None:
         assert await mq.jobs.list(topic=topic) == []
 
 
-async def test_what_is_wrong_is_said(engine: Engine, topic: str) -> None:
+async def test_invalid_jobs_are_refused(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic)
         with pytest.raises(CronSyntaxError, match="never matches"):
@@ -94,12 +114,14 @@ async def test_what_is_wrong_is_said(engine: Engine, topic: str) -> None:
 
 
 @capability("`jobs.trigger`, `backfill`, `history`")
-async def test_triggering_filling_in_and_looking_back(engine: Engine, topic: str) -> None:
+async def test_trigger_backfill_and_history(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=1)
         until = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
         since = until - timedelta(hours=3)
-        hours = ",".join(str((since + timedelta(hours=hour)).hour) for hour in range(3))  # and not again for most of a day
+        hours = ",".join(
+            str((since + timedelta(hours=hour)).hour) for hour in range(3)
+        )  # and not again for most of a day
         await mq.jobs.create(topic, b"x", job_id=topic, cron=f"0 0 {hours} * * *", group_id="g")
         triggered = await mq.jobs.trigger(topic)
         assert await mq.jobs.backfill(topic, since, until, dry_run=True) == (3, 0)
@@ -126,12 +148,17 @@ async def test_triggering_filling_in_and_looking_back(engine: Engine, topic: str
         assert (await mq.jobs.get(topic)).failed == 1
 
 
-@capability("`jobs.import_`: many at once, the wrong ones named")
+@capability("`jobs.import_`: bulk import with a report of invalid jobs")
 async def test_importing(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic)
         jobs: list[dict[str, object]] = [
-            {"job_id": f"{topic}-{number}", "topic": topic, "cron": f"{number % 60} {number % 24} * * *", "body": {"n": number}}
+            {
+                "job_id": f"{topic}-{number}",
+                "topic": topic,
+                "cron": f"{number % 60} {number % 24} * * *",
+                "body": {"n": number},
+            }
             for number in range(1200)
         ]
         jobs[7] = {"job_id": "bad", "topic": topic, "cron": "x"}
@@ -166,7 +193,7 @@ async def test_a_run_ends_with_its_acknowledgement(engine: Engine, topic: str) -
         await mq.jobs.delete(topic)
 
 
-def test_the_synchronous_client_has_them(engine: Engine, topic: str) -> None:
+def test_jobs_of_the_synchronous_client(engine: Engine, topic: str) -> None:
     with engine.sync_client() as mq:
         mq.admin.create_topic(topic)
         assert mq.jobs.create(topic, b"x", job_id=topic, every=3600).schedule == "@every 3600s"

@@ -1,4 +1,4 @@
-"""Leases: messages for any number of consumers, each for a while; what is extended, what comes again, what is given back."""
+"""Leases: shared by any number of consumers, extended, expired, returned."""
 
 import asyncio
 from collections import Counter
@@ -19,14 +19,14 @@ async def send_numbers(mq: AsyncClient, topic: str, count: int) -> None:
 
 
 async def all_of(mq: AsyncClient, topic: str, count: int = 0) -> list[Message]:
-    """What a group can get: so many messages, which are there, and what comes besides."""
+    """Receive ``count`` messages of a group, and any that follow."""
     found: list[Message] = []
     while len(found) < count:
         found += await mq.receive(topic, group_id="g", max_messages=1000, wait=HANG_S, lease=600)
     return found + await mq.receive(topic, group_id="g", max_messages=1000, wait=0.3, lease=600)
 
 
-@capability('`consumer(…, mode="lease")`: any number of consumers, each message goes to one of them')
+@capability('`consumer(…, mode="lease")`: any number of consumers; each message goes to one of them')
 async def test_consumers_share_the_messages(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         await send_numbers(mq, topic, 300)
@@ -49,7 +49,7 @@ async def test_consumers_share_the_messages(engine: Engine, topic: str) -> None:
         assert await all_of(other, topic) == []
 
 
-@capability("A lease that ends makes its message available again, with `attempt` raised; never early")
+@capability("An expired lease makes its message available again, with `attempt` incremented; never early")
 async def test_a_lease_ends(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         await mq.send(topic, b"x")
@@ -69,7 +69,7 @@ async def test_a_lease_ends(engine: Engine, topic: str) -> None:
         await again.ack()
 
 
-@capability("`extend` keeps a message; `process` does so by itself while it runs")
+@capability("`extend` renews a lease; `process` does so automatically")
 async def test_leases_are_extended(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         await send_numbers(mq, topic, 2)
@@ -84,7 +84,7 @@ async def test_leases_are_extended(engine: Engine, topic: str) -> None:
                 await mq.receive(topic, group_id="g", lease=wrong)
 
 
-@capability("`ack` waits until it is stored; `ack_nowait` and `ack_batch` settle many at once")
+@capability("`ack` waits until it is stored; `ack_nowait` and `ack_batch` settle many messages at once")
 async def test_many_acknowledgements(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 500)
@@ -100,8 +100,8 @@ async def test_many_acknowledgements(engine: Engine, topic: str) -> None:
         assert await all_of(mq, topic) == []
 
 
-@capability("What was received and not settled is given back when the client closes, and what waits in a consumer when it does")
-async def test_what_is_left_is_given_back(engine: Engine, topic: str) -> None:
+@capability("Closing a client or consumer returns its unsettled messages")
+async def test_unprocessed_messages_are_returned(engine: Engine, topic: str) -> None:
     async with engine.client() as other:
         async with engine.client() as mq:
             await send_numbers(mq, topic, 20)
@@ -110,7 +110,7 @@ async def test_what_is_left_is_given_back(engine: Engine, topic: str) -> None:
             async with mq.consumer(topic, group_id="g", mode="lease") as consumer:
                 taken = [await anext(consumer) for _ in range(3)]
                 await taken[0].ack()
-            with pytest.raises(LeaseLostError, match="given back"):
+            with pytest.raises(LeaseLostError, match="was returned"):
                 await taken[1].ack()
         again = await all_of(other, topic, 18)
         done = {message.message_id for message in (received[0], taken[0])}
@@ -119,7 +119,7 @@ async def test_what_is_left_is_given_back(engine: Engine, topic: str) -> None:
         await other.ack_batch(again)
 
 
-@capability("A group that is new begins with the oldest message, or with the next one: `auto_offset_reset`")
+@capability("A new group starts at the oldest or the next message: `auto_offset_reset`")
 async def test_where_a_group_begins(engine: Engine, topic: str) -> None:
     async with engine.client(auto_offset_reset="latest") as mq:
         await send_numbers(mq, topic, 3)
@@ -135,7 +135,7 @@ async def test_where_a_group_begins(engine: Engine, topic: str) -> None:
         assert len(await mq.receive(topic, group_id="h", wait=HANG_S, max_messages=100)) >= 1
 
 
-@capability("Connections cut while messages are leased: each one is handled, and in the end all are settled")
+@capability("Lost connections while messages are leased: every message is handled and settled")
 async def test_connections_are_cut(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 200)
@@ -161,11 +161,13 @@ async def test_connections_are_cut(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         async with asyncio.timeout(HANG_S):
             while (facts := await mq.admin.describe_group(topic)).lag + facts.waiting_tries:
-                await mq.ack_batch(await mq.receive(topic, group_id=topic, wait=0.3))  # of some, the acknowledgement may have been cut off
+                await mq.ack_batch(
+                    await mq.receive(topic, group_id=topic, wait=0.3)
+                )  # of some, the acknowledgement may have been cut off
         assert await mq.receive(topic, group_id=topic, wait=0.3) == []
 
 
-async def test_a_message_that_is_never_settled_is_given_up(engine: Engine, topic: str) -> None:
+async def test_a_message_that_is_never_settled_becomes_a_dead_letter(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.send(topic, b"poison")
         retry = RetryPolicy(max_retries=1)
@@ -175,8 +177,8 @@ async def test_a_message_that_is_never_settled_is_given_up(engine: Engine, topic
         assert await mq.receive(topic, group_id="g", wait=1, lease=0.3, retry=retry) == []
 
 
-@capability("What a lease consumer fetched ahead and gave back was not tried")
-async def test_what_was_given_back_was_not_tried(engine: Engine, topic: str) -> None:
+@capability("Returned prefetched messages do not count as attempts")
+async def test_returned_messages_were_not_tried(engine: Engine, topic: str) -> None:
     retry = RetryPolicy(max_retries=1)
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=1)
@@ -189,7 +191,7 @@ async def test_what_was_given_back_was_not_tried(engine: Engine, topic: str) -> 
         assert await mq.dead_letters(topic).count() == 0
 
 
-@capability("The lag counts what is to be tried again, before and after it is")
+@capability("The lag includes messages that wait for a retry")
 async def test_the_lag_counts_retries(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.send(topic, b"again")
@@ -207,7 +209,7 @@ async def test_the_lag_counts_retries(engine: Engine, topic: str) -> None:
         assert (await mq.admin.describe_group(topic)).lag == 0
 
 
-@capability("A try that cannot be is refused before anything is settled")
+@capability("An invalid retry is rejected before anything is settled")
 async def test_a_delay_that_is_too_long(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.send(topic, b"x")
@@ -218,7 +220,7 @@ async def test_a_delay_that_is_too_long(engine: Engine, topic: str) -> None:
         await message.ack()
 
 
-@capability("A reader that does not follow ends at once, also where a filter wants none of the last messages")
+@capability("A reader without `follow` ends immediately, even if a filter rejects the last messages")
 async def test_a_filtered_reader_ends(engine: Engine, topic: str) -> None:
     async with engine.client(fetch_wait_ms=60_000) as mq:
         await mq.send(topic, b"wanted", tags="a")

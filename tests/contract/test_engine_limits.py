@@ -1,4 +1,4 @@
-"""Limits, and what is not there yet: both are said, and nothing is sent by mistake."""
+"""Limits and unsupported features: both raise an error, and nothing is sent."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ async def test_bodies(engine: Engine, topic: str) -> None:
 
 
 async def _largest_body(engine: Engine, topic: str, **settings: Any) -> int:
-    """The largest body that is taken, found by halving, without sending what is too large."""
+    """Find the largest accepted body by bisection."""
     limit = settings["max_record_bytes"]
     least, most = 0, limit
     async with engine.client(**settings) as mq:
@@ -41,7 +41,7 @@ async def _largest_body(engine: Engine, topic: str, **settings: Any) -> int:
     return least
 
 
-@capability("A body at the limit (`max_record_bytes`) is taken, one byte more is refused, and what follows is sent")
+@capability("A body at the limit (`max_record_bytes`) is accepted, a larger one rejected; later messages are sent")
 async def test_the_largest_body(engine: Engine, topic: str) -> None:
     largest = await _largest_body(engine, topic, max_record_bytes=4096)
     assert 3500 < largest < 4096
@@ -69,8 +69,8 @@ async def test_large_bodies(engine: Engine, topic: str) -> None:
         assert len(await read_all(mq, topic)) == 3
 
 
-@capability("A record over the broker's own limit is refused, and nothing else suffers")
-async def test_what_the_broker_does_not_take(engine: Engine, topic: str) -> None:
+@capability("A record above the broker's limit is rejected; other messages are not affected")
+async def test_records_over_the_limit_of_the_broker(engine: Engine, topic: str) -> None:
     async with engine.client(max_record_bytes=8 << 20) as mq:
         await mq.send(topic, b"before", ordering_key="k")
         with pytest.raises(LiteMQError):
@@ -93,7 +93,7 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-@capability("Tags, keys and properties over their limits are refused, and what follows is sent")
+@capability("Tags, keys and properties above their limits are rejected; later messages are sent")
 @pytest.mark.parametrize("options", WRONG, ids=lambda options: ascii(options)[:30])
 async def test_options_over_the_limits(engine: Engine, topic: str, options: dict[str, Any]) -> None:
     async with engine.client() as mq:

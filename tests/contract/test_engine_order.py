@@ -1,4 +1,4 @@
-"""Order and broadcast: one message of a key at a time, and everything for everybody."""
+"""Order and broadcast: one message of a key at a time, and all messages for every consumer."""
 
 import asyncio
 import contextlib
@@ -16,11 +16,13 @@ capability = pytest.mark.capability
 QUICK = RetryPolicy(max_retries=5, min_backoff=0.02, max_backoff=0.02, jitter=0)
 
 
-@capability("`consumer(ordered=True)`: a failing message holds its key, and no other")
+@capability("`consumer(ordered=True)`: a failing message blocks only its key")
 async def test_a_failing_message_holds_its_key(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=1)
-        await mq.send_batch(topic, [OutgoingMessage(f"{key}{n}".encode(), ordering_key=key) for n in range(3) for key in "ab"])
+        await mq.send_batch(
+            topic, [OutgoingMessage(f"{key}{n}".encode(), ordering_key=key) for n in range(3) for key in "ab"]
+        )
         seen: list[tuple[str, int]] = []
         async with mq.consumer(topic, group_id="g", ordered=True) as consumer, asyncio.timeout(HANG_S):
             async for message in consumer:
@@ -40,7 +42,7 @@ async def test_a_failing_message_holds_its_key(engine: Engine, topic: str) -> No
         assert seen[0] == ("a0", 1)
 
 
-@capability("Global order: a topic with one queue, also while a handler fails")
+@capability("Global order: a topic with one queue, even if a handler fails")
 async def test_global_order(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=1)
@@ -59,11 +61,14 @@ async def test_global_order(engine: Engine, topic: str) -> None:
         assert done == list(range(30))
 
 
-@capability("`consumer` with `tags=` or `where=`: what is not wanted is done")
+@capability("`consumer` with `tags=` or `where=`: rejected messages count as consumed")
 async def test_consumers_with_filters(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=1)
-        batch = [OutgoingMessage(str(n).encode(), tags="even" if n % 2 == 0 else "odd", properties={"n": str(n)}) for n in range(40)]
+        batch = [
+            OutgoingMessage(str(n).encode(), tags="even" if n % 2 == 0 else "odd", properties={"n": str(n)})
+            for n in range(40)
+        ]
         await mq.send_batch(topic, batch)
         for group, options in (("tags", {"tags": "odd"}), ("where", {"where": "tags = 'odd' AND n >= 0"})):
             async with mq.consumer(topic, group_id=group, **options) as consumer, asyncio.timeout(HANG_S):  # type: ignore[arg-type]
@@ -80,11 +85,14 @@ async def test_consumers_with_filters(engine: Engine, topic: str) -> None:
         await mq.ack_batch(got)
 
 
-@capability("`consumer(mode='broadcast')`: everybody gets everything, and goes on where it was")
+@capability("`consumer(mode='broadcast')`: every consumer receives all messages and continues where it was")
 async def test_broadcast(engine: Engine, topic: str, tmp_path: Path) -> None:
     async def read(mq: AsyncClient, count: int) -> list[int]:
         numbers = []
-        async with mq.consumer(topic, group_id="prices", mode="broadcast", retry=QUICK) as consumer, asyncio.timeout(HANG_S):
+        async with (
+            mq.consumer(topic, group_id="prices", mode="broadcast", retry=QUICK) as consumer,
+            asyncio.timeout(HANG_S),
+        ):
             async for message in consumer:
                 if message.body == b"3" and message.attempt == 1:
                     await message.nack()  # it is tried again here

@@ -1,4 +1,4 @@
-"""Ack policies: what becomes of a message when its handler ends, by the policy, with leases and with queues."""
+"""Ack policies: the outcome of a message when its handler ends, in lease mode and queue mode."""
 
 import asyncio
 
@@ -12,8 +12,8 @@ from support.waiting import HANG_S
 MODES: tuple[ConsumeMode, ...] = ("lease", "queue")
 ENDS = ("returns", "raises", "is cancelled")
 
-# done: it never comes again; again: it is tried again by itself; dead: it is in the dead letters;
-# left: it comes again when the consumer, or the lease, has ended.
+# done: never redelivered; again: retried; dead: a dead letter; left: redelivered when the consumer or
+# the lease has ended.
 POLICIES = {
     AckPolicy.NACK_ON_ERROR: ("done", "again", "left"),
     AckPolicy.REJECT_ON_ERROR: ("done", "dead", "left"),
@@ -21,11 +21,18 @@ POLICIES = {
     AckPolicy.MANUAL: ("left", "left", "left"),
     AckPolicy.ACK_FIRST: ("done", "done", "done"),
 }
-SAID = {"done": "is done", "again": "is tried again", "dead": "goes to the dead letters", "left": "is left, and comes again"}
+OUTCOMES = {
+    "done": "is acknowledged",
+    "again": "is retried",
+    "dead": "becomes a dead letter",
+    "left": "stays unsettled and is redelivered",
+}
 CASES = [
     pytest.param(
         *(policy, end, outcome),
-        marks=pytest.mark.capability(f"`AckPolicy.{policy.name}`: when its handler {end}, a message {SAID[outcome]}"),
+        marks=pytest.mark.capability(
+            f"`AckPolicy.{policy.name}`: when the handler {end}, the message {OUTCOMES[outcome]}"
+        ),
         id=f"{policy.value}-{end}",
     )
     for policy, outcomes in POLICIES.items()
@@ -34,7 +41,7 @@ CASES = [
 
 
 async def handle(message: Message, end: str) -> None:
-    """A handler that comes to this end."""
+    """Run a handler that ends in this way."""
 
     async def process(begun: asyncio.Event) -> None:
         async with message.process():

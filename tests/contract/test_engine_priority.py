@@ -1,4 +1,4 @@
-"""Priority: classes of messages, each in queues of its own."""
+"""Priority: classes of messages, each in its own queues."""
 
 import pytest
 
@@ -9,8 +9,8 @@ from support.engines import Engine, read_all
 capability = pytest.mark.capability
 
 
-@capability("`priority` for topics that were created with priorities")
-async def test_a_message_stands_in_a_queue_of_its_class(engine: Engine, topic: str) -> None:
+@capability("`priority` for topics with priorities")
+async def test_a_message_is_in_a_queue_of_its_class(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=3, priorities=True)
         for priority in (None, 0, 31, 32, 128, 255):
@@ -23,16 +23,19 @@ async def test_a_message_stands_in_a_queue_of_its_class(engine: Engine, topic: s
         assert len(await read_all(mq, topic)) == 3606
 
 
-@capability("`priority` beside `ordering_key`: one queue for a key, whatever the class")
+@capability("`priority` with `ordering_key`: one queue per key, in every class")
 async def test_a_key_keeps_its_queue(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=5, priorities=True)
         for key in "abcdef":
-            queues = {(await mq.send(topic, b"x", ordering_key=key, priority=priority)).queue_id // 8 for priority in (0, 100, 255)}
+            queues = {
+                (await mq.send(topic, b"x", ordering_key=key, priority=priority)).queue_id // 8
+                for priority in (0, 100, 255)
+            }
             assert len(queues) == 1
 
 
-@capability("A priority for a topic without priorities is refused")
+@capability("A priority for a topic without priorities is rejected")
 async def test_a_topic_without_priorities(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         for _ in range(2):  # before the route is known, and after

@@ -1,4 +1,4 @@
-"""Receiving: groups, acknowledging, what comes again, handlers, and readers without a group."""
+"""Receiving: groups, acknowledgements, redelivery, handlers, and readers without a group."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ async def send_numbers(mq: AsyncClient, topic: str, count: int, first: int = 0) 
 
 
 async def numbers_of(mq: AsyncClient, topic: str, group: str, count: int, *, ack: bool = True) -> list[int]:
-    """The next so many messages of a group."""
+    """Receive the next ``count`` messages of a group."""
     seen: list[int] = []
     async with mq.consumer(topic, group_id=group) as consumer:
         async for message in consumer:
@@ -39,16 +39,18 @@ async def numbers_of(mq: AsyncClient, topic: str, group: str, count: int, *, ack
     return seen
 
 
-@capability("`async for` over `consumer(…)`; each group sees everything")
+@capability("`async for` over `consumer(…)`; each group receives all messages")
 async def test_every_group_sees_everything(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         await send_numbers(mq, topic, 50)
-        seen = await asyncio.gather(*(numbers_of(client, topic, f"group-{n}", 50) for n, client in enumerate([mq, mq, other])))
+        seen = await asyncio.gather(
+            *(numbers_of(client, topic, f"group-{n}", 50) for n, client in enumerate([mq, mq, other]))
+        )
         assert seen == [list(range(50))] * 3
 
 
-@capability("A consumer gets what is sent while it waits")
-async def test_what_is_sent_later_arrives(engine: Engine, topic: str) -> None:
+@capability("A waiting consumer receives new messages")
+async def test_later_messages_arrive(engine: Engine, topic: str) -> None:
     async with engine.client(fetch_wait_ms=60_000) as mq, mq.consumer(topic, group_id="g") as consumer:
         async with asyncio.timeout(HANG_S):  # for all of them: no pull, of a minute, runs out of its time first
             for n in range(30):
@@ -60,8 +62,8 @@ async def test_what_is_sent_later_arrives(engine: Engine, topic: str) -> None:
                 await message.ack()
 
 
-@capability("What was acknowledged, as all before it in its queue, does not come again after the client was opened anew")
-async def test_reading_goes_on_where_it_was(engine: Engine, topic: str) -> None:
+@capability("After a client is reopened, acknowledged messages are not redelivered")
+async def test_reading_continues_at_the_committed_offset(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 10)
         assert await numbers_of(mq, topic, "g", 6) == list(range(6))
@@ -73,8 +75,8 @@ async def test_reading_goes_on_where_it_was(engine: Engine, topic: str) -> None:
         assert await numbers_of(mq, topic, "g", 2) == [10, 11]
 
 
-@capability("What was not acknowledged comes again after the client was opened anew")
-async def test_what_was_not_acknowledged_comes_again(engine: Engine, topic: str) -> None:
+@capability("After a client is reopened, unacknowledged messages are redelivered")
+async def test_unacknowledged_messages_are_redelivered(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 10)
         async with mq.consumer(topic, group_id="g") as consumer:
@@ -85,7 +87,7 @@ async def test_what_was_not_acknowledged_comes_again(engine: Engine, topic: str)
         assert await numbers_of(mq, topic, "g", 7, ack=False) == [3, 4, 5, 6, 7, 8, 9]
 
 
-@capability("`commit` by hand, with `enable_auto_commit=False`")
+@capability("Manual `commit` with `enable_auto_commit=False`")
 async def test_commit_by_hand(engine: Engine, topic: str) -> None:
     async with engine.client(enable_auto_commit=False) as mq:
         await send_numbers(mq, topic, 4)
@@ -94,13 +96,13 @@ async def test_commit_by_hand(engine: Engine, topic: str) -> None:
                 await (await anext(consumer)).ack()
             await consumer.commit()
             await consumer.commit()  # nothing new
-            await (await anext(consumer)).ack()  # told to nobody
+            await (await anext(consumer)).ack()  # not committed
     async with engine.client() as mq:
         assert await numbers_of(mq, topic, "g", 2) == [2, 3]
 
 
-@capability("Offsets are committed behind the reader, without being asked")
-async def test_commits_come_by_themselves(engine: Engine, topic: str) -> None:
+@capability("Automatic commits of acknowledged offsets")
+async def test_automatic_commits(engine: Engine, topic: str) -> None:
     async with engine.client(auto_commit_interval_ms=10) as mq:
         await send_numbers(mq, topic, 3)
         consumer = mq.consumer(topic, group_id=topic)
@@ -131,7 +133,7 @@ async def test_settle_once(engine: Engine, topic: str) -> None:
             await second.ack()
 
 
-@capability("`process()` acknowledges when its block ends well; an error means another try, a cancellation gives the message back")
+@capability("`process()` acknowledges after its block; an error schedules a retry, a cancellation returns the message")
 async def test_process(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 3)
@@ -163,12 +165,14 @@ async def test_process(engine: Engine, topic: str) -> None:
         assert sorted((message.body, message.attempt) for message in again) == [(b"1", 2), (b"2", 1)]
 
 
-@capability("`receive(…)` gives up to so many messages, waits up to so long")
+@capability("`receive(…)` returns up to `max_messages`, and waits up to `wait` seconds")
 async def test_receive(engine: Engine, topic: str) -> None:
     async with engine.client(fetch_wait_ms=60_000) as mq:
         assert await mq.receive(topic, group_id="g", wait=0) == []
         assert await mq.receive(topic, group_id="g", wait=timedelta(milliseconds=10)) == []
-        async with asyncio.timeout(HANG_S):  # for three times: requests that were not answered at once would take a minute each
+        async with asyncio.timeout(
+            HANG_S
+        ):  # for three times: requests that were not answered at once would take a minute each
             for _ in range(3):
                 waiting = asyncio.ensure_future(mq.receive(topic, group_id="g", wait=600))
                 await asyncio.sleep(0.05)
@@ -220,7 +224,7 @@ async def test_a_cancelled_receive_loses_nothing(engine: Engine, topic: str) -> 
             await message.ack()
 
 
-@capability("A new group begins with the oldest message, the next one, or raises: `auto_offset_reset`")
+@capability("A new group starts at the oldest or the next message, or raises: `auto_offset_reset`")
 async def test_where_a_new_group_begins(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=1)
@@ -238,9 +242,11 @@ async def test_where_a_new_group_begins(engine: Engine, topic: str) -> None:
         assert await numbers_of(mq, topic, "early", 4) == [0, 1, 2, 3]
 
 
-async def test_a_small_prefetch_gives_everything(engine: Engine, topic: str) -> None:
+async def test_a_small_prefetch_delivers_all_messages(engine: Engine, topic: str) -> None:
     async with engine.client(prefetch_bytes=64 * 1024, max_poll_records=7) as mq:
-        await mq.send_batch(topic, [OutgoingMessage(b"%d" % n + bytes(2000), ordering_key=str(n % 5)) for n in range(300)])
+        await mq.send_batch(
+            topic, [OutgoingMessage(b"%d" % n + bytes(2000), ordering_key=str(n % 5)) for n in range(300)]
+        )
         seen = []
         async for message in mq.consumer(topic, group_id="g"):
             seen.append(int(message.body.rstrip(b"\0")))
@@ -255,7 +261,7 @@ async def _first(reader: AsyncIterator[Message], count: int) -> list[int]:
         return [int((await anext(reader)).body) for _ in range(count)]
 
 
-@capability("`reader(…)` without a group: from the oldest, the next, a time, or an offset of each queue")
+@capability("`reader(…)` without a group: from the oldest or next message, a time, or an offset per queue")
 async def test_reader(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 5)
@@ -266,8 +272,12 @@ async def test_reader(engine: Engine, topic: str) -> None:
         assert [int(message.body) for message in await read_all(mq, topic)] == list(range(10))
         assert [int(message.body) async for message in mq.reader(topic, start=between, follow=False)] == [5, 6, 7, 8, 9]
         queues = (await mq.admin.describe_topic(topic)).queues
-        place = next((queue.broker, queue.queue_id) for queue in queues if queue.next)
-        assert [int(message.body) async for message in mq.reader(topic, start={place: 7}, follow=False)] == [7, 8, 9]
+        queue_key = next((queue.broker, queue.queue_id) for queue in queues if queue.next)
+        assert [int(message.body) async for message in mq.reader(topic, start={queue_key: 7}, follow=False)] == [
+            7,
+            8,
+            9,
+        ]
         assert [message async for message in mq.reader(topic, start="latest", follow=False)] == []
         async with mq.reader(topic, start="latest") as reader:
             waiting = asyncio.ensure_future(_first(reader, 2))
@@ -300,12 +310,14 @@ async def test_an_empty_topic_has_an_end(engine: Engine, topic: str) -> None:
 async def test_an_offset_that_is_not_there_yet(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 2)
-        place = next((queue.broker, queue.queue_id) for queue in (await mq.admin.describe_topic(topic)).queues if queue.next)
+        queue_key = next(
+            (queue.broker, queue.queue_id) for queue in (await mq.admin.describe_topic(topic)).queues if queue.next
+        )
         with pytest.raises(LiteMQError):
-            await anext(mq.reader(topic, start={place: 99}))
+            await anext(mq.reader(topic, start={queue_key: 99}))
 
 
-async def test_a_consumer_ends_where_it_is_closed(engine: Engine, topic: str) -> None:
+async def test_a_closed_consumer_ends(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 1)
         consumer = mq.consumer(topic, group_id="g")

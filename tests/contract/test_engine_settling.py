@@ -1,4 +1,4 @@
-"""Settling: `nack`, `reject`, what is tried again and when, what goes to the dead letters, with leases and with queues."""
+"""Settling: `nack`, `reject`, retries and dead letters, in lease mode and queue mode."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ async def send_numbers(mq: AsyncClient, topic: str, count: int) -> None:
 
 
 async def dead_letters(mq: AsyncClient, topic: str, count: int) -> list[Message]:
-    """What was given up, once it is so much."""
+    """Wait for ``count`` dead letters, and return them."""
     async with asyncio.timeout(HANG_S):
         while len(found := [each async for each in mq.reader(f"%DLQ%{topic}", follow=False)]) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -39,13 +39,18 @@ async def nothing_comes(consumer: Consumer, within: float = 0.5) -> bool:
 
 @asynccontextmanager
 async def consuming(
-    mq: AsyncClient, topic: str, mode: ConsumeMode, *, ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR, retry: RetryPolicy | None = None
+    mq: AsyncClient,
+    topic: str,
+    mode: ConsumeMode,
+    *,
+    ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR,
+    retry: RetryPolicy | None = None,
 ) -> AsyncIterator[Consumer]:
     async with mq.consumer(topic, group_id="g", mode=mode, ack_policy=ack_policy, retry=retry) as consumer:
         yield consumer
 
 
-@capability("`nack()`: the message comes again at once; `nack(delay=…)`: not before; `attempt` says which try it is")
+@capability("`nack()` redelivers immediately, `nack(delay=…)` after the delay; `attempt` counts the deliveries")
 @both_modes
 async def test_nack(engine: Engine, topic: str, mode: ConsumeMode) -> None:
     async with engine.client() as mq:
@@ -70,7 +75,7 @@ async def test_nack(engine: Engine, topic: str, mode: ConsumeMode) -> None:
                 await third.nack(delay=-1)
 
 
-@capability("`reject(reason=…)`: straight to the dead letters, with its story")
+@capability("`reject(reason=…)` dead-letters a message with its history")
 @both_modes
 async def test_reject(engine: Engine, topic: str, mode: ConsumeMode) -> None:
     async with engine.client() as mq:
@@ -79,15 +84,15 @@ async def test_reject(engine: Engine, topic: str, mode: ConsumeMode) -> None:
             await (await anext(consumer)).reject(reason="of no use\nto anybody")
             await (await anext(consumer)).ack()
             assert await nothing_comes(consumer)
-        (letter,) = await dead_letters(mq, topic, 1)
-        told = letter.properties
-        assert (told["litemq-reason"], told["litemq-group"], told["litemq-count"]) == ("4", "g", "1")
-        assert told["litemq-error"] == "of no use to anybody"
-        assert told["litemq-consumer"] == mq.config.client_id
-        assert letter.keys == ("k0",)
+        (dead_letter,) = await dead_letters(mq, topic, 1)
+        properties = dead_letter.properties
+        assert (properties["litemq-reason"], properties["litemq-group"], properties["litemq-count"]) == ("4", "g", "1")
+        assert properties["litemq-error"] == "of no use to anybody"
+        assert properties["litemq-consumer"] == mq.config.client_id
+        assert dead_letter.keys == ("k0",)
 
 
-@capability("After too many tries a message goes to the dead letters: `RetryPolicy(max_retries=…)`")
+@capability("A message becomes a dead letter after `RetryPolicy(max_retries=…)`")
 @both_modes
 async def test_too_many_tries(engine: Engine, topic: str, mode: ConsumeMode) -> None:
     async with engine.client() as mq:
@@ -100,10 +105,10 @@ async def test_too_many_tries(engine: Engine, topic: str, mode: ConsumeMode) -> 
                     async with message.process():
                         raise ValueError("bad")
             assert await nothing_comes(consumer)
-        (letter,) = await dead_letters(mq, topic, 1)
-        assert (letter.properties["litemq-reason"], letter.properties["litemq-count"]) == ("1", "3")
-        assert letter.properties["litemq-error"] == "ValueError: bad"
-        assert "raise ValueError" in letter.properties["litemq-stack"]
+        (dead_letter,) = await dead_letters(mq, topic, 1)
+        assert (dead_letter.properties["litemq-reason"], dead_letter.properties["litemq-count"]) == ("1", "3")
+        assert dead_letter.properties["litemq-error"] == "ValueError: bad"
+        assert "raise ValueError" in dead_letter.properties["litemq-stack"]
 
 
 async def ask_for_another_try(message: Message) -> None:
@@ -111,7 +116,7 @@ async def ask_for_another_try(message: Message) -> None:
         raise Retry(delay=0.2)
 
 
-@capability("`Retry(delay=…)` asks for another try, and is no error; errors in `throws` go straight to the dead letters")
+@capability("`Retry(delay=…)` requests a retry without an error; errors in `throws` dead-letter the message")
 @both_modes
 async def test_retry_and_throws(engine: Engine, topic: str, mode: ConsumeMode) -> None:
     async with engine.client() as mq:
@@ -124,12 +129,12 @@ async def test_retry_and_throws(engine: Engine, topic: str, mode: ConsumeMode) -
                 async with again.process():
                     raise KeyError("nobody")
             assert await nothing_comes(consumer)
-        (letter,) = await dead_letters(mq, topic, 1)
-        assert letter.properties["litemq-reason"] == "4"
-        assert letter.properties["litemq-count"] == "2"
+        (dead_letter,) = await dead_letters(mq, topic, 1)
+        assert dead_letter.properties["litemq-reason"] == "4"
+        assert dead_letter.properties["litemq-count"] == "2"
 
 
-@capability("A payload that cannot be read goes to the dead letters with its bytes, when a handler asks for its value")
+@capability("A body that cannot be decoded becomes a dead letter with its bytes when a handler reads its value")
 @both_modes
 async def test_undecodable(engine: Engine, topic: str, mode: ConsumeMode) -> None:
     async with engine.client() as mq:
@@ -140,12 +145,15 @@ async def test_undecodable(engine: Engine, topic: str, mode: ConsumeMode) -> Non
                 async with message.process():
                     assert message.value
             assert await nothing_comes(consumer)
-        (letter,) = await dead_letters(mq, topic, 1)
-        assert (letter.properties["litemq-reason"], letter.properties["litemq-detail"]) == ("4", "undecodable")
-        assert b"{no json" in letter.body
+        (dead_letter,) = await dead_letters(mq, topic, 1)
+        assert (dead_letter.properties["litemq-reason"], dead_letter.properties["litemq-detail"]) == (
+            "4",
+            "undecodable",
+        )
+        assert b"{no json" in dead_letter.body
 
 
-@capability("With queues: what failed is committed as done, and comes again through the group's retry queue, to any member")
+@capability("Queue mode: failed messages are committed and redelivered through the group's retry queue, to any member")
 async def test_queues_go_on(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 3)

@@ -1,4 +1,4 @@
-"""The synchronous client: the same, from threads that wait."""
+"""The synchronous client: the same contract, from blocking threads."""
 
 import os
 import signal
@@ -31,14 +31,21 @@ def _numbers(count: int) -> list[OutgoingMessage]:
 @capability("`Client`: send, `send_nowait`, `send_batch`, `flush`")
 def test_sending(engine: Engine, topic: str) -> None:
     with engine.sync_client(compression_type="lz4") as mq:
-        receipt = mq.send(topic, {"id": 1}, tags="t", keys="k", properties={"p": "v"}, ordering_key="k", durability="disk")
+        receipt = mq.send(
+            topic, {"id": 1}, tags="t", keys="k", properties={"p": "v"}, ordering_key="k", durability="disk"
+        )
         assert (receipt.topic, receipt.queue_offset) == (topic, 0)
         future = mq.send_nowait(topic, b"x" * 5000, ordering_key="k")
         mq.flush()
         assert future.result(0).queue_offset == 1
         assert [each.queue_offset for each in mq.send_batch(topic, _numbers(100))] == list(range(2, 102))
         messages = list(mq.reader(topic, follow=False))
-        assert (messages[0].value, messages[0].tags, messages[0].keys, messages[0].properties["p"]) == ({"id": 1}, ("t",), ("k",), "v")
+        assert (messages[0].value, messages[0].tags, messages[0].keys, messages[0].properties["p"]) == (
+            {"id": 1},
+            ("t",),
+            ("k",),
+            "v",
+        )
         assert messages[1].body == b"x" * 5000
         assert [int(message.body) for message in messages[2:]] == list(range(100))
         with pytest.raises(InvalidArgumentError, match="has no priorities"):
@@ -47,7 +54,7 @@ def test_sending(engine: Engine, topic: str) -> None:
             mq.send("not a name", b"x")
 
 
-@capability("`Client`: consumers, settling, and going on where it was")
+@capability("`Client`: consumers, settling, and resuming")
 def test_receiving(engine: Engine, topic: str) -> None:
     with engine.sync_client() as mq:
         mq.send_batch(topic, _numbers(10))
@@ -72,7 +79,12 @@ def test_receiving(engine: Engine, topic: str) -> None:
         again: list[SyncMessage] = []
         while len(again) < 4:  # what is tried again is there once that is on disk
             again += mq.receive(topic, group_id="g", wait=HANG_S)
-        assert sorted((message.body, message.attempt) for message in again) == [(b"6", 2), (b"7", 2), (b"8", 1), (b"9", 2)]
+        assert sorted((message.body, message.attempt) for message in again) == [
+            (b"6", 2),
+            (b"7", 2),
+            (b"8", 1),
+            (b"9", 2),
+        ]
         again[0].ack_nowait().result(HANG_S)
         mq.ack_batch(again[1:])
         assert mq.receive(topic, group_id="g", wait=timedelta(milliseconds=10)) == []
@@ -83,7 +95,7 @@ def _ask_for_another_try(message: SyncMessage) -> None:
         raise Retry(delay=0)  # no error: it ends here
 
 
-@capability("`Client`: leases, and consumers that share a group")
+@capability("`Client`: leases, and consumers of one group")
 def test_leases(engine: Engine, topic: str) -> None:
     with engine.sync_client() as mq, engine.sync_client() as other:
         mq.send_batch(topic, _numbers(6))
@@ -140,13 +152,16 @@ def test_admin(engine: Engine, topic: str) -> None:
         assert mq.admin.get(topic, "nothing") is None
         assert mq.admin.topics()[topic] == 2
         assert len(mq.admin.brokers()) == 1
-        assert mq.admin.offset_at_time(topic, datetime.now(UTC) - timedelta(hours=1))[receipt.broker, receipt.queue_id] == 0
+        assert (
+            mq.admin.offset_at_time(topic, datetime.now(UTC) - timedelta(hours=1))[receipt.broker, receipt.queue_id]
+            == 0
+        )
         mq.admin.delete_topic(topic)
         with pytest.raises(TopicNotFoundError):
             mq.admin.describe_topic(topic)
 
 
-@capability("`Client`: one client for many threads")
+@capability("`Client`: one client used by many threads")
 def test_many_threads(engine: Engine, topic: str) -> None:
     with engine.sync_client() as mq, ThreadPoolExecutor(16) as threads:
 
@@ -160,7 +175,7 @@ def test_many_threads(engine: Engine, topic: str) -> None:
             assert [int(body.partition(b":")[2]) for body in bodies if body.startswith(b"%d:" % key)] == list(range(20))
 
 
-@capability("`Client`: connections cut while messages are sent and read: none lost, none twice")
+@capability("`Client`: lost connections while sending and reading: no loss, no duplicates")
 def test_cut(engine: Engine, topic: str) -> None:
     with engine.sync_client() as producer, engine.sync_client() as mq:
         producer.send(topic, b"-1", ordering_key="k")
@@ -190,7 +205,9 @@ def test_a_consumer_is_stopped_from_another_thread(engine: Engine, topic: str) -
         for end in ("stop", "close"):
             consumer = mq.consumer(topic, group_id=end)
             seen: list[bytes] = []
-            consuming = threading.Thread(target=lambda c=consumer, s=seen: s.extend(message.body for message in c), daemon=True)
+            consuming = threading.Thread(
+                target=lambda c=consumer, s=seen: s.extend(message.body for message in c), daemon=True
+            )
             consuming.start()
             wait_until(lambda s=seen: s)  # type: ignore[misc]
             getattr(consumer, end)()
@@ -223,6 +240,9 @@ def test_a_client_is_used_open(engine: Engine, topic: str) -> None:
         with mq:
             mq.send(topic, b"x")
             assert mq.is_open
-    # Of each queue too little waits to be sent, and to make room again, before the buffer is full.
-    with engine.sync_client(buffer_bytes=64 * 1024, max_batch_bytes=64 * 1024, linger_ms=60_000) as mq, pytest.raises(BufferFullError):
+    # Of each queue too little waits to be sent, and to free the buffer, before it is full.
+    with (
+        engine.sync_client(buffer_bytes=64 * 1024, max_batch_bytes=64 * 1024, linger_ms=60_000) as mq,
+        pytest.raises(BufferFullError),
+    ):
         deque((mq.send_nowait(topic, bytes(1000), ordering_key=str(n)) for n in range(100)), maxlen=0)

@@ -1,4 +1,4 @@
-"""Delayed messages that wait: cancelled, delivered at another time, looked at."""
+"""Delayed messages: cancelled, rescheduled, described and listed."""
 
 import asyncio
 import time
@@ -14,8 +14,8 @@ capability = pytest.mark.capability
 HOUR = timedelta(hours=1)
 
 
-@capability("`timers.cancel`: what is cancelled is never delivered")
-async def test_what_is_cancelled_never_comes(engine: Engine, topic: str) -> None:
+@capability("`timers.cancel`: a cancelled message is never delivered")
+async def test_a_cancelled_message_is_never_delivered(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         hour = (await mq.send(topic, b"hour", delay=HOUR)).message_id
         year = (await mq.send(topic, b"year", delay=timedelta(days=365))).message_id
@@ -30,18 +30,21 @@ async def test_what_is_cancelled_never_comes(engine: Engine, topic: str) -> None
         soon = [(await mq.send(topic, b"%d" % number, delay=1.5)).message_id for number in range(3)]
         outcome = await mq.timers.cancel(
             topic, soon[1]
-        )  # on a machine that is very slow it may have been delivered before: that is told, then
-        expected = {CancelOutcome.CANCELLED: [b"0", b"2", b"now"], CancelOutcome.DELIVERED: [b"0", b"1", b"2", b"now"]}[outcome]
+        )  # on a very slow machine it may have been delivered before, and the answer says so
+        expected = {CancelOutcome.CANCELLED: [b"0", b"2", b"now"], CancelOutcome.DELIVERED: [b"0", b"1", b"2", b"now"]}[
+            outcome
+        ]
         assert sorted(message.body for message in await read_until(mq, topic, len(expected))) == expected
         assert await mq.timers.cancel(topic, soon[0]) is CancelOutcome.DELIVERED
         assert sorted(message.body for message in await read_all(mq, topic)) == expected
 
 
-@capability("`timers.reschedule`: earlier, later, and again")
+@capability("`timers.reschedule`: earlier, later, and repeatedly")
 async def test_delivered_at_another_time(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         later, sooner, past = [
-            await mq.send(topic, name, delay=delay) for name, delay in ((b"later", HOUR / 2), (b"sooner", HOUR), (b"past", HOUR))
+            await mq.send(topic, name, delay=delay)
+            for name, delay in ((b"later", HOUR / 2), (b"sooner", HOUR), (b"past", HOUR))
         ]
         put_off = await mq.send(topic, b"put off", delay=1)
         expected = [b"later", b"past", b"sooner"]
@@ -70,7 +73,7 @@ async def test_delivered_at_another_time(engine: Engine, topic: str) -> None:
             await mq.timers.reschedule(topic, later.message_id, delay=timedelta(days=366))
 
 
-@capability("`batch_id`: what waits of a batch is cancelled by one record")
+@capability("`batch_id`: cancel all delayed messages of a batch")
 async def test_a_batch_is_cancelled(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.send_batch(topic, [OutgoingMessage(b"%d" % number, delay=HOUR, batch_id="b1") for number in range(5)])
@@ -102,13 +105,20 @@ async def test_a_batch_is_cancelled(engine: Engine, topic: str) -> None:
         assert sorted(message.body for message in await read_all(mq, topic)) == expected
 
 
-@capability("`timers.list`, `timers.get`: by time, key, id and batch, in the order of due times")
-async def test_what_waits_is_listed(engine: Engine, topic: str) -> None:
+@capability("`timers.list` and `timers.get`: by time, key, id and batch, in the order of due times")
+async def test_waiting_messages_are_listed(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         now = datetime.now(UTC)
         ids: dict[str, str] = {}
-        for name, days, key, batch in (("c", 3, "k1", "b"), ("a", 1, "k1", ""), ("d", 40, "k2", "b"), ("b", 2, "k2", "")):
-            receipt = await mq.send(topic, name.encode(), deliver_at=now + timedelta(days=days), keys=key, batch_id=batch)
+        for name, days, key, batch in (
+            ("c", 3, "k1", "b"),
+            ("a", 1, "k1", ""),
+            ("d", 40, "k2", "b"),
+            ("b", 2, "k2", ""),
+        ):
+            receipt = await mq.send(
+                topic, name.encode(), deliver_at=now + timedelta(days=days), keys=key, batch_id=batch
+            )
             ids[receipt.message_id] = name
         await mq.send(topic, b"now")
         other = await mq.send(f"{topic}-other", b"x", delay=HOUR)
@@ -129,7 +139,12 @@ async def test_what_waits_is_listed(engine: Engine, topic: str) -> None:
         assert await names(key="k1") == "ca"
         found = await mq.timers.get(topic, next(iter(ids)))
         assert found is not None
-        assert (found.message.body, found.keys, found.batch_id, found.state) == (b"c", ("k1",), "b", ScheduledState.SCHEDULED)
+        assert (found.message.body, found.keys, found.batch_id, found.state) == (
+            b"c",
+            ("k1",),
+            "b",
+            ScheduledState.SCHEDULED,
+        )
         assert abs(found.due_at - now - HOUR) < timedelta(minutes=10)
         assert await mq.timers.get(topic, "none") is None
 
@@ -154,7 +169,7 @@ async def test_delay_levels(engine: Engine, topic: str) -> None:
         assert (message.body, message.store_timestamp >= before + 1000) == (b"1", True)
 
 
-@capability("`Client`: delayed messages are cancelled, moved and listed")
+@capability("`Client`: cancel, reschedule and list delayed messages")
 def test_the_synchronous_client(engine: Engine, topic: str) -> None:
     with engine.sync_client() as mq:
         one, two, three = (mq.send(topic, b"%d" % number, delay=HOUR, batch_id="b").message_id for number in range(3))

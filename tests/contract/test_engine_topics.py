@@ -1,4 +1,4 @@
-"""Topics: creating, describing, finding and deleting them and what is in them."""
+"""Topics: created, described and deleted; messages found by key."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,11 @@ async def test_topics(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         created = await mq.admin.create_topic(topic, queues=3)
         assert created.topic == topic
-        assert [(queue.queue_id, queue.least, queue.next) for queue in created.queues] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
+        assert [(queue.queue_id, queue.least, queue.next) for queue in created.queues] == [
+            (0, 0, 0),
+            (1, 0, 0),
+            (2, 0, 0),
+        ]
         assert await mq.admin.create_topic(topic, queues=3) == created  # the same again changes nothing
         with pytest.raises(InvalidArgumentError, match="3 queues"):
             await mq.admin.create_topic(topic, queues=5)
@@ -41,18 +45,20 @@ async def test_topics(engine: Engine, topic: str) -> None:
             await mq.admin.create_topic(f"{topic}-nowhere", brokers=["nobody"])
 
 
-@capability("Settings of a topic: priorities, ttl, backlog")
+@capability("Topic settings: priorities, TTL, backlog")
 async def test_settings_of_a_topic(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         made = await mq.admin.create_topic(topic, queues=2, priorities=True, ttl=1.5)
         assert len(made.queues) == 16
         assert made.settings == TopicSettings("strict", ttl_ms=1500)
-        altered = await mq.admin.alter_topic(topic, priorities="weighted", ttl=0, max_backlog=7, when_full="dead_letter")
+        altered = await mq.admin.alter_topic(
+            topic, priorities="weighted", ttl=0, max_backlog=7, when_full="dead_letter"
+        )
         assert altered.settings == TopicSettings("weighted", 0, 7, "dead_letter")
         assert await mq.admin.describe_topic(topic) == altered
         assert await mq.admin.create_topic(topic, queues=2, priorities="weighted") == altered
         for wrong in ({"queues": 2}, {"queues": 2, "priorities": "weighted", "ttl": 9}):
-            with pytest.raises(InvalidArgumentError, match="is there already, with 16 queues"):
+            with pytest.raises(InvalidArgumentError, match="already exists with 16 queues"):
                 await mq.admin.create_topic(topic, **wrong)
         for nonsense in ({"priorities": "high"}, {"when_full": "drop"}, {"max_backlog": -1}, {"ttl": -1}):
             with pytest.raises(InvalidArgumentError):
@@ -64,7 +70,7 @@ async def test_settings_of_a_topic(engine: Engine, topic: str) -> None:
             await mq.admin.alter_topic(topic)
 
 
-@capability("A topic's archive: told of, described, moved; retention waits for it")
+@capability("A topic's archive: report, describe, move; retention waits for it")
 async def test_an_archive(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         made = await mq.admin.create_topic(topic, queues=1, archived="drop-with-record", archive_wait=3600)
@@ -81,9 +87,9 @@ async def test_an_archive(engine: Engine, topic: str) -> None:
         await mq.admin.archived_through(topic, "/table", {(broker, 0): 3})
         fact = await mq.admin.describe_archive(topic)
         assert (fact.location, fact.queues) == ("/table", (ArchivedQueue(broker, 0, 0, 3),))
-        with pytest.raises(InvalidArgumentError, match="archived in /table already"):
+        with pytest.raises(InvalidArgumentError, match="already archived in /table"):
             await mq.admin.archived_through(topic, "/other", {(broker, 0): 4})
-        with pytest.raises(InvalidArgumentError, match="no broker nobody"):
+        with pytest.raises(InvalidArgumentError, match="not on broker nobody"):
             await mq.admin.archived_through(topic, "/table", {("nobody", 0): 4})
         moved = await mq.admin.move_archive(topic, "/other")
         assert (moved.location, moved.queues) == ("/other", fact.queues)
@@ -91,7 +97,7 @@ async def test_an_archive(engine: Engine, topic: str) -> None:
         assert (await mq.admin.describe_archive(topic)).queues == (ArchivedQueue(broker, 0, 0, 1),)
 
 
-@capability("Delete a topic, and create it again, empty")
+@capability("Delete a topic and recreate it empty")
 async def test_a_topic_that_is_deleted(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         await mq.admin.create_topic(topic, queues=1)
@@ -105,12 +111,12 @@ async def test_a_topic_that_is_deleted(engine: Engine, topic: str) -> None:
             await mq.admin.delete_topic(topic)
         await mq.admin.create_topic(topic, queues=2)
         await mq.send(topic, b"new")
-        await _send_patiently(other.send, topic)
+        await _send_with_retry(other.send, topic)
         assert {message.body for message in await read_all(mq, topic)} == {b"new"}
 
 
-async def _send_patiently(send, topic: str) -> None:  # type: ignore[no-untyped-def]
-    """A client that did not delete the topic itself may learn of it by one refused send."""
+async def _send_with_retry(send, topic: str) -> None:  # type: ignore[no-untyped-def]
+    """Send, and retry once: a client that did not delete the topic may have one send refused."""
     async with asyncio.timeout(HANG_S):
         while True:
             try:
@@ -120,7 +126,7 @@ async def _send_patiently(send, topic: str) -> None:  # type: ignore[no-untyped-
                 await asyncio.sleep(0.05)
 
 
-@capability("Use creates a topic, where the broker is set to")
+@capability("Automatic topic creation, if the broker allows it")
 async def test_use_creates_a_topic(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         await asyncio.gather(mq.send(topic, b"x"), other.send(topic, b"y"))
@@ -131,7 +137,7 @@ async def test_use_creates_a_topic(engine: Engine, topic: str) -> None:
         assert (await mq.admin.topics())[f"{topic}-read"] == queues
 
 
-@capability("Use does not create a topic, where the broker is not set to: `TopicNotFoundError`")
+@capability("`TopicNotFoundError` for a missing topic, if the broker does not create topics")
 @pytest.mark.no_auto_create
 async def test_use_does_not_create_a_topic(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
@@ -145,7 +151,11 @@ async def test_use_does_not_create_a_topic(engine: Engine, topic: str) -> None:
             await mq.receive(topic, group_id="g2", wait=HANG_S)
         with pytest.raises(TopicNotFoundError):
             await anext(mq.reader(topic))
-        for question in (mq.admin.describe_topic(topic), mq.admin.find(topic, "k"), mq.admin.offset_at_time(topic, datetime.now(UTC))):
+        for question in (
+            mq.admin.describe_topic(topic),
+            mq.admin.find(topic, "k"),
+            mq.admin.offset_at_time(topic, datetime.now(UTC)),
+        ):
             with pytest.raises(TopicNotFoundError):
                 await question
         await mq.admin.create_topic(topic, queues=1)
@@ -154,7 +164,7 @@ async def test_use_does_not_create_a_topic(engine: Engine, topic: str) -> None:
         assert message.body == b"x"
 
 
-async def test_a_question_creates_no_topic(engine: Engine, topic: str) -> None:
+async def test_look_ups_create_no_topic(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         for question in (
             mq.admin.describe_topic(topic),
@@ -167,7 +177,7 @@ async def test_a_question_creates_no_topic(engine: Engine, topic: str) -> None:
         assert topic not in await mq.admin.topics()
 
 
-@capability("Find messages by key and by id; the first offset at a time")
+@capability("Find messages by key and id; first offset at a time")
 async def test_find(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         before = datetime.now(UTC) - timedelta(seconds=5)
@@ -184,11 +194,11 @@ async def test_find(engine: Engine, topic: str) -> None:
         assert message is not None
         assert (message.body, message.queue_id, message.queue_offset) == (b"2", receipts[2].queue_id, 2)
         assert await mq.admin.get(topic, "nothing") is None
-        place = (receipts[0].broker, receipts[0].queue_id)
-        assert (await mq.admin.offset_at_time(topic, before))[place] == 0
-        assert (await mq.admin.offset_at_time(topic, datetime.now(UTC) + timedelta(hours=1)))[place] == 5
+        queue_key = (receipts[0].broker, receipts[0].queue_id)
+        assert (await mq.admin.offset_at_time(topic, before))[queue_key] == 0
+        assert (await mq.admin.offset_at_time(topic, datetime.now(UTC) + timedelta(hours=1)))[queue_key] == 5
         at = datetime.fromtimestamp(receipts[4].store_timestamp / 1000, UTC)
-        assert (await mq.admin.offset_at_time(topic, at))[place] <= 4
+        assert (await mq.admin.offset_at_time(topic, at))[queue_key] <= 4
         with pytest.raises(InvalidArgumentError, match="time zone"):
             await mq.admin.offset_at_time(topic, datetime(2030, 1, 1))  # noqa: DTZ001
 
@@ -198,11 +208,16 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@capability("Names that are not allowed are refused, whatever they hold")
+@capability("Invalid names are rejected")
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name[:20]))
 async def test_hostile_names(engine: Engine, topic: str, name: str) -> None:
     async with engine.client() as mq:
-        for attempt in (mq.send(name, b"x"), mq.send_batch(name, [b"x"]), mq.admin.create_topic(name), mq.admin.delete_topic(name)):
+        for attempt in (
+            mq.send(name, b"x"),
+            mq.send_batch(name, [b"x"]),
+            mq.admin.create_topic(name),
+            mq.admin.delete_topic(name),
+        ):
             with pytest.raises(InvalidArgumentError):
                 await attempt
         with pytest.raises(InvalidArgumentError):
@@ -218,7 +233,11 @@ async def test_hostile_names(engine: Engine, topic: str, name: str) -> None:
             with pytest.raises(InvalidArgumentError):
                 mq.subscriber(topic_name, group_id=group)
         if not is_system_name(name):
-            for question in (mq.admin.describe_topic(name), mq.admin.find(name, "k"), mq.admin.offset_at_time(name, datetime.now(UTC))):
+            for question in (
+                mq.admin.describe_topic(name),
+                mq.admin.find(name, "k"),
+                mq.admin.offset_at_time(name, datetime.now(UTC)),
+            ):
                 with pytest.raises(LiteMQError):
                     await question
 

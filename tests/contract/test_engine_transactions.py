@@ -1,4 +1,4 @@
-"""Transactions: seen by nobody until they are committed, then all together, once; and asked for where nobody says anything."""
+"""Transactions: invisible until they are committed, then published once; undecided ones are checked."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from litemq import CheckedTransaction, DeadReason, Decision, OutgoingMessage, PreparedMessage, TransactionListener, TransactionState
+from litemq import (
+    CheckedTransaction,
+    DeadReason,
+    Decision,
+    OutgoingMessage,
+    PreparedMessage,
+    TransactionListener,
+    TransactionState,
+)
 from litemq.errors import InvalidArgumentError, TransactionEndedError, TransactionNotFoundError
 from support.engines import Engine, read_all, read_until
 from support.waiting import HANG_S, eventually
@@ -15,7 +23,7 @@ from support.waiting import HANG_S, eventually
 capability = pytest.mark.capability
 
 
-@capability("`transaction`: messages that are seen together, once it is committed")
+@capability("`transaction`: messages are delivered together after the commit")
 async def test_a_transaction_is_seen_when_it_is_committed(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=2)
@@ -37,7 +45,7 @@ async def test_a_transaction_is_seen_when_it_is_committed(engine: Engine, topic:
         assert (await mq.transactions.get(tx.id)).state is TransactionState.COMMITTED
 
 
-@capability("`transaction`: an error in the block rolls it back")
+@capability("`transaction`: an error in the block rolls back")
 async def test_an_error_rolls_it_back(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         tx = mq.transaction(topic, group_id="shop")
@@ -59,7 +67,7 @@ async def test_an_error_rolls_it_back(engine: Engine, topic: str) -> None:
             await tx.send(b"late")
 
 
-@capability("`send_transaction`, `commit`, `rollback`: by id, from any client; saying it again does no harm")
+@capability("`send_transaction`, `commit`, `rollback`: by id, from any client, idempotent")
 async def test_by_id_from_another_client(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         kept = await mq.send_transaction(topic, b"kept", group_id="shop")
@@ -71,9 +79,9 @@ async def test_by_id_from_another_client(engine: Engine, topic: str) -> None:
         for _ in range(2):
             await other.commit(kept.transaction_id)
             await other.rollback(gone.transaction_id)
-        with pytest.raises(TransactionEndedError, match="committed already"):
+        with pytest.raises(TransactionEndedError, match="is committed"):
             await mq.rollback(kept.transaction_id)
-        with pytest.raises(TransactionEndedError, match="rolled back already"):
+        with pytest.raises(TransactionEndedError, match="is rolled back"):
             await mq.commit(gone.transaction_id)
         unknown = kept.transaction_id.replace("tx:shop:", "tx:shop:0")
         with pytest.raises(TransactionNotFoundError):
@@ -84,7 +92,7 @@ async def test_by_id_from_another_client(engine: Engine, topic: str) -> None:
         assert await other.transactions.select(group_id="shop", topic=topic) == []
 
 
-@capability("Delays in transactions: a message waits for its time from the commit on")
+@capability("Delays in transactions start at the commit")
 async def test_a_delayed_message_of_a_transaction(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         async with mq.transaction(topic, group_id="shop") as tx:
@@ -97,7 +105,7 @@ async def test_a_delayed_message_of_a_transaction(engine: Engine, topic: str) ->
 
 
 class _Ledger(TransactionListener):
-    """What is written down about transactions; one method is a coroutine, one is not."""
+    """A transaction listener that records outcomes; one method is a coroutine, the other is not."""
 
     def __init__(self) -> None:
         self.written: dict[str, Decision] = {}
@@ -114,8 +122,10 @@ class _Ledger(TransactionListener):
         return self.written.get(transaction.transaction_id, Decision.ROLLBACK)
 
 
-@capability("`transaction_listener`: any live producer of the group is asked for what nobody decided")
-async def test_whoever_is_there_is_asked(engine: Engine, topic: str) -> None:
+@capability(
+    "`transaction_listener`: the broker asks any live producer of the group for the outcome of an undecided transaction"
+)
+async def test_a_connected_producer_is_asked(engine: Engine, topic: str) -> None:
     ledger = _Ledger()
     async with engine.client() as mq, engine.client() as other:
         group = f"shop-{topic}"
@@ -128,13 +138,18 @@ async def test_whoever_is_there_is_asked(engine: Engine, topic: str) -> None:
         assert [message.body for message in await read_until(mq, topic, 1)] == [b"kept"]
         await eventually(lambda: len(ledger.asked) == 2)
         checked = {each.transaction_id: each for each in ledger.asked}[kept.transaction_id]
-        assert (checked.group_id, checked.topics, checked.message.body, checked.message.keys) == (group, (topic,), b"kept", ("k",))
+        assert (checked.group_id, checked.topics, checked.message.body, checked.message.keys) == (
+            group,
+            (topic,),
+            b"kept",
+            ("k",),
+        )
         async with asyncio.timeout(HANG_S):
             while (await mq.transactions.get(gone.transaction_id)).state is not TransactionState.ROLLED_BACK:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
 
-@capability("`execute_transaction`: the listener does what the message is about, and says how it ends")
+@capability("`execute_transaction`: the listener runs the local transaction and returns its outcome")
 async def test_a_listener_executes(engine: Engine, topic: str) -> None:
     ledger = _Ledger()
     async with engine.client() as mq:
@@ -142,7 +157,9 @@ async def test_a_listener_executes(engine: Engine, topic: str) -> None:
             await mq.execute_transaction(topic, b"x", group_id="shop")
         mq.transaction_listener("shop", ledger)
         committed = await mq.execute_transaction(topic, b"a", Decision.COMMIT, group_id="shop")
-        rolled_back = await mq.execute_transaction(topic, OutgoingMessage(b"b", keys="k"), Decision.ROLLBACK, group_id="shop")
+        rolled_back = await mq.execute_transaction(
+            topic, OutgoingMessage(b"b", keys="k"), Decision.ROLLBACK, group_id="shop"
+        )
         unknown = await mq.execute_transaction(topic, b"c", Decision.UNKNOWN, group_id="shop")
         states = [TransactionState.COMMITTED, TransactionState.ROLLED_BACK, TransactionState.UNDECIDED]
         assert [each.state for each in (committed, rolled_back, unknown)] == states
@@ -152,30 +169,30 @@ async def test_a_listener_executes(engine: Engine, topic: str) -> None:
         assert len(await mq.transactions.select(group_id="shop", topic=topic)) == 2
 
 
-@capability("A half that runs out of checks is in the dead letters, with its story, and can be sent on")
-async def test_what_nobody_decides_is_a_dead_letter(engine: Engine, topic: str) -> None:
+@capability("A half that runs out of checks becomes a dead letter with its history and can be redriven")
+async def test_an_undecided_transaction_becomes_dead_letters(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         fact = await mq.admin.create_topic(topic, check_after=0.05, check_every=0.05, max_checks=2)
         assert (fact.settings.check_after_ms, fact.settings.check_every_ms, fact.settings.max_checks) == (50, 50, 2)
         receipt = await mq.send_transaction(topic, b"lost", group_id="nobody")
-        letters = mq.dead_letters(topic)
+        dead_letters = mq.dead_letters(topic)
         async with asyncio.timeout(HANG_S):
-            while not await letters.count():  # noqa: ASYNC110
+            while not await dead_letters.count():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert (await mq.transactions.get(receipt.transaction_id)).state is TransactionState.DEAD
         with pytest.raises(TransactionEndedError, match="dead"):
             await mq.commit(receipt.transaction_id)
-        letter = await letters.get(receipt.message_id, group_id="nobody")
-        assert letter is not None
-        assert (letter.reason, letter.tries, letter.message.body) == (DeadReason.UNDECIDED, 2, b"lost")
-        assert letter.stack.count("nobody was there to be asked") == 2
+        dead_letter = await dead_letters.get(receipt.message_id, group_id="nobody")
+        assert dead_letter is not None
+        assert (dead_letter.reason, dead_letter.tries, dead_letter.message.body) == (DeadReason.UNDECIDED, 2, b"lost")
+        assert dead_letter.stack.count("no producer was connected") == 2
         assert await read_all(mq, topic) == []
-        redrive = await letters.redrive(reasons="undecided")
+        redrive = await dead_letters.redrive(reasons="undecided")
         assert (await redrive.wait()).done == 1
         assert [message.body for message in await read_until(mq, topic, 1)] == [b"lost"]
 
 
-@capability("Transactions survive lost connections: each is seen once, or not at all")
+@capability("Lost connections: each transaction is delivered once or not at all")
 async def test_connections_that_are_cut(engine: Engine, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("litemq.client.transactions.transaction._ROLLBACK_WITHIN_S", HANG_S)
     async with engine.client() as mq:
@@ -224,5 +241,7 @@ def test_the_synchronous_client_has_transactions(engine: Engine, topic: str) -> 
             fail()
         receipt = mq.send_transaction(topic, b"three", group_id="shop")
         mq.commit(receipt.transaction_id)
-        assert mq.execute_transaction(topic, b"four", Decision.COMMIT, group_id="shop").state is TransactionState.COMMITTED
+        assert (
+            mq.execute_transaction(topic, b"four", Decision.COMMIT, group_id="shop").state is TransactionState.COMMITTED
+        )
         assert sorted(message.body for message in mq.reader(topic, follow=False)) == [b"four", b"one", b"three"]

@@ -1,4 +1,4 @@
-"""Handlers and tasks: how workers call them, settle their messages and stop."""
+"""Handlers and tasks: calls by workers, settling and shutdown."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ async def send_numbers(mq: AsyncClient, topic: str, count: int) -> None:
 
 
 async def numbers_of(mq: AsyncClient, topic: str, group: str, count: int) -> list[int]:
-    """So many of a group's next messages, whoever had them before."""
+    """Receive the next ``count`` messages of a group, also returned ones."""
     found: list[int] = []
     async with asyncio.timeout(HANG_S):
         while len(found) < count:
@@ -35,13 +35,13 @@ def modes() -> pytest.MarkDecorator:
 
 
 async def stop(running: "asyncio.Task[None]") -> None:
-    """As an operator does."""
+    """Stop the worker with a signal, as an operator does."""
     os.kill(os.getpid(), signal.SIGTERM)
     await running
 
 
 @modes()
-@capability("`@subscriber` and `run()`: a handler's return acknowledges, its error means another try")
+@capability("`@subscriber` and `run()`: a handler's return acknowledges, an error schedules a retry")
 async def test_subscribers(engine: Engine, topic: str, mode: ConsumeMode) -> None:
     async with engine.client() as mq:
         seen: dict[str, list[int]] = {"async": [], "sync": []}
@@ -62,7 +62,10 @@ async def test_subscribers(engine: Engine, topic: str, mode: ConsumeMode) -> Non
         running = asyncio.ensure_future(mq.run(concurrency=1))
         await eventually(lambda: len(seen["async"]) == 6 and len(seen["sync"]) == 7)
         await stop(running)
-        assert {name: sorted(numbers) for name, numbers in seen.items()} == {"async": [0, 1, 2, 3, 3, 4], "sync": [0, 1, 1, 1, 2, 3, 4]}
+        assert {name: sorted(numbers) for name, numbers in seen.items()} == {
+            "async": [0, 1, 2, 3, 3, 4],
+            "sync": [0, 1, 1, 1, 2, 3, 4],
+        }
         if mode == "queue":
             assert [seen["async"].index(number) for number in range(5)] == list(range(5))
     async with engine.client() as mq:
@@ -71,7 +74,9 @@ async def test_subscribers(engine: Engine, topic: str, mode: ConsumeMode) -> Non
 
 
 @modes()
-async def test_run_that_is_cancelled_acknowledges_nothing_unfinished(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+async def test_run_that_is_cancelled_acknowledges_nothing_unfinished(
+    engine: Engine, topic: str, mode: ConsumeMode
+) -> None:
     async with engine.client() as mq:
         begun = asyncio.Event()
 
@@ -97,7 +102,7 @@ async def test_nothing_to_run(engine: Engine, topic: str) -> None:
             await mq.run()
 
 
-DRAINING = capability("Workers: the first signal drains, and what does not finish in time is given back at once")
+DRAINING = capability("Workers: the first signal drains; messages not finished in time are returned immediately")
 
 
 @DRAINING
@@ -128,7 +133,7 @@ async def test_draining(engine: Engine, topic: str, mode: ConsumeMode, caplog: p
 
 @DRAINING
 @modes()
-async def test_what_does_not_finish_in_time(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+async def test_handlers_that_do_not_finish_in_time(engine: Engine, topic: str, mode: ConsumeMode) -> None:
     async with engine.client() as mq:
         begun: list[int] = []
 
@@ -146,7 +151,7 @@ async def test_what_does_not_finish_in_time(engine: Engine, topic: str, mode: Co
         assert sorted(await numbers_of(mq, topic, "g", 3)) == [1, 2, 3]
 
 
-@capability("Workers: a call that overruns its time limit has failed; a thread that hangs wears its process out")
+@capability("Workers: a call that exceeds its time limit fails; a hanging thread makes its process be replaced")
 async def test_time_limits(engine: Engine, topic: str) -> None:
     release = threading.Event()
     try:
@@ -167,7 +172,7 @@ async def test_time_limits(engine: Engine, topic: str) -> None:
         release.set()
 
 
-@capability("Workers: batches are settled together, or message by message")
+@capability("Workers: batches are settled together or per message")
 async def test_batches(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         seen: list[list[int]] = []
@@ -188,7 +193,7 @@ async def test_batches(engine: Engine, topic: str) -> None:
         assert await mq.receive(topic, group_id="g", wait=0.2) == []
 
 
-@capability("`@task`: `f.send(…)` has a worker call the function; several workers share the calls")
+@capability("`@task`: `f.send(…)` makes a worker call the function; workers share the calls")
 async def test_tasks(engine: Engine, topic: str) -> None:
     calls: list[tuple[str, int]] = []
     both = asyncio.Event()
@@ -223,7 +228,7 @@ async def test_tasks(engine: Engine, topic: str) -> None:
 
 @pytest.mark.parametrize("policy", list(AckPolicy))
 async def test_a_handler_goes_by_its_policy(engine: Engine, topic: str, policy: AckPolicy) -> None:
-    """What ``process()`` does is in the contract of policies: here, that handlers go by it."""
+    """Handlers follow their ack policy; the contract of policies tests ``process()`` itself."""
     async with engine.client() as mq:
         attempts: list[int] = []
 

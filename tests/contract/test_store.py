@@ -1,4 +1,4 @@
-"""What every store does, on disk and in memory."""
+"""The contract of stores, on disk and in memory."""
 
 import asyncio
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def _bodies(data: bytes | memoryview) -> list[bytes]:
     return [stored.record.body for stored in _decoded(data)]
 
 
-def test_what_is_appended_is_read_from_its_queue(store: Store) -> None:
+def test_appended_messages_are_read_from_their_queue(store: Store) -> None:
     topic = store.create_topic("orders", 2)
     first = store.append(_encoded("orders", b"a", b"b", b"c"), topic.topic_id, 0)
     second = store.append(_encoded("orders", b"d", b"e", b"f"), topic.topic_id, np.array([0, 1, 0]))
@@ -66,10 +66,10 @@ def test_what_is_appended_is_read_from_its_queue(store: Store) -> None:
     assert store.read_queue(key, 5, 100) == b""
     with pytest.raises(OffsetOutOfRangeError):
         store.read_queue(key, 6, 100)
-    told = _decoded(store.read_queue(key, 4, 1))[0]
-    assert told.stamp is not None
-    assert (told.stamp.queue_offset, told.stamp.commitlog_offset) == (4, int(second.log_offsets[2]))
-    assert store.read_record(int(second.log_offsets[2])) == told
+    found = _decoded(store.read_queue(key, 4, 1))[0]
+    assert found.stamp is not None
+    assert (found.stamp.queue_offset, found.stamp.commitlog_offset) == (4, int(second.log_offsets[2]))
+    assert store.read_record(int(second.log_offsets[2])) == found
     with pytest.raises(OffsetOutOfRangeError):
         store.read_record(second.end)
 
@@ -91,12 +91,12 @@ def test_nothing_of_a_refused_batch_is_kept(store: Store) -> None:
     ):
         with pytest.raises(error):
             store.append(batch, topic_id, queues)
-    assert QueueKey(topic.topic_id, 0) not in store.state.next
+    assert QueueKey(topic.topic_id, 0) not in store.state.end_offsets
     assert store.append(_encoded("orders", b"a"), topic.topic_id, 0).queue_offsets.tolist() == [0]
     assert before <= store.confirm_offset
 
 
-def test_topics_come_and_go_and_their_offsets_go_on(store: Store) -> None:
+def test_a_recreated_topic_continues_its_offsets(store: Store) -> None:
     topic = store.create_topic("orders", 1)
     assert store.create_topic("orders", 9) == topic
     store.append(_encoded("orders", b"a", b"b"), topic.topic_id, 0)
@@ -130,13 +130,17 @@ def test_offsets_of_groups_are_kept(store: Store) -> None:
 
 
 def _numbered(topic: str, producer_id: int, sequences: range) -> bytearray:
-    return bytearray(b"".join(encode_record(Record(topic, b"x", producer_id=producer_id, sequence=n)) for n in sequences))
+    return bytearray(
+        b"".join(encode_record(Record(topic, b"x", producer_id=producer_id, sequence=n)) for n in sequences)
+    )
 
 
-def test_what_producers_sent_is_known(store: Store, clock: FakeClock) -> None:
+def test_sequences_of_producers_are_known(store: Store, clock: FakeClock) -> None:
     topic = store.create_topic("orders", 2)
     producers = store.state.producers
-    first = store.append(_numbered("orders", 7, range(3)) + _numbered("orders", 8, range(2)), topic.topic_id, np.array([0, 0, 0, 1, 0]))
+    first = store.append(
+        _numbered("orders", 7, range(3)) + _numbered("orders", 8, range(2)), topic.topic_id, np.array([0, 0, 0, 1, 0])
+    )
     store.append(_encoded("orders", b"nobody's"), topic.topic_id, 0)
     clock.advance(5)
     second = store.append(_numbered("orders", 7, range(3, 5)), topic.topic_id, 0)
@@ -174,7 +178,7 @@ def test_a_producer_is_forgotten_after_seven_days_or_with_its_topic(store: Store
     assert len(producers) == 2
 
 
-def test_nothing_is_taken_after_the_end(store: Store) -> None:
+def test_a_closed_store_refuses_appends(store: Store) -> None:
     topic = store.create_topic("orders", 1)
     store.close()
     with pytest.raises(StoreFailedError):
@@ -188,7 +192,9 @@ def test_messages_are_found_by_key_id_and_time(store: Store, clock: FakeClock) -
     times = []
     for number in range(5):
         times.append(clock.wall_ms())
-        batch = _encoded("orders", str(number).encode(), message_id=f"m-{number}", keys=("even" if number % 2 == 0 else "odd",))
+        batch = _encoded(
+            "orders", str(number).encode(), message_id=f"m-{number}", keys=("even" if number % 2 == 0 else "odd",)
+        )
         end = store.append(batch, topic.topic_id, 0).end
         clock.advance(10)
     store.wait_confirmed(end, HANG_S)
@@ -200,7 +206,11 @@ def test_messages_are_found_by_key_id_and_time(store: Store, clock: FakeClock) -
     assert store.find("orders", "even", -1) == []
     key = QueueKey(topic.topic_id, 0)
     assert [store.offset_at_time(key, time) for time in times] == [0, 1, 2, 3, 4]
-    assert (store.offset_at_time(key, 0), store.offset_at_time(key, times[2] - 1), store.offset_at_time(key, times[4] + 1)) == (0, 2, 5)
+    assert (
+        store.offset_at_time(key, 0),
+        store.offset_at_time(key, times[2] - 1),
+        store.offset_at_time(key, times[4] + 1),
+    ) == (0, 2, 5)
     assert store.offset_at_time(QueueKey(topic.topic_id, 7), 0) == 0
 
 

@@ -1,7 +1,8 @@
-"""Kill a writer again and again: ``python tests/crash/kill_rounds.py DIR --rounds 200``.
+"""Kill a writer repeatedly: ``python tests/crash/kill_rounds.py DIR --rounds 200``.
 
-In each round a child opens the store, appends, and tells what was acknowledged. It is killed at a random moment. Then everything that
-was acknowledged must be there, whole and in order, without a gap; and what is derived from the log must equal what is derived anew.
+In each round a child opens the store, appends, and reports acknowledged records, until it is killed
+at a random moment. Then every acknowledged record must be there, intact, in order and without a
+gap, and the projections must equal projections rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
 from litemq.types import Record
 
-CONFIG = StoreConfig(segment_bytes=262_144, max_record_bytes=8192, index_slots=100, index_entries=500, checkpoint_interval_ms=20)
+CONFIG = StoreConfig(
+    segment_bytes=262_144, max_record_bytes=8192, index_slots=100, index_entries=500, checkpoint_interval_ms=20
+)
 QUEUES = 3
 ACK = struct.Struct(">IQ")  # queue, offset
 
@@ -36,7 +39,7 @@ def _open(directory: Path) -> DiskStore:
 
 
 def write_until_killed(directory: Path, pipe: int, seed: int) -> None:
-    """The child: appends batches, and tells of each record once it is safe."""
+    """Append batches in the child, and report each record once it is durable."""
     randomness = random.Random(seed)
     store = _open(directory)
     topic = store.create_topic("orders", QUEUES)
@@ -49,9 +52,12 @@ def write_until_killed(directory: Path, pipe: int, seed: int) -> None:
         appended = store.append(batch, topic.topic_id, queues)
         if number % 7 == 0:
             key = QueueKey(topic.topic_id, 0)
-            store.commit_offsets("billing", [(key, store.state.next.get(key, 0))])
+            store.commit_offsets("billing", [(key, store.state.end_offsets.get(key, 0))])
         store.wait_confirmed(appended.end)
-        os.write(pipe, b"".join(ACK.pack(q, o) for q, o in zip(queues.tolist(), appended.queue_offsets.tolist(), strict=True)))
+        os.write(
+            pipe,
+            b"".join(ACK.pack(q, o) for q, o in zip(queues.tolist(), appended.queue_offsets.tolist(), strict=True)),
+        )
         number += count
         if randomness.random() < 0.1:
             store.checkpoint()
@@ -60,7 +66,7 @@ def write_until_killed(directory: Path, pipe: int, seed: int) -> None:
 
 
 def run_round(directory: Path, seed: int) -> dict[int, int]:
-    """One life and death of a writer; returns the highest acknowledged offset of each queue."""
+    """Run and kill one writer; return the highest acknowledged offset of each queue."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -71,7 +77,7 @@ def run_round(directory: Path, seed: int) -> dict[int, int]:
             os._exit(1)
     os.close(writer)
     randomness = random.Random(seed)
-    received = os.read(reader, ACK.size)  # it is at work
+    received = os.read(reader, ACK.size)  # the child is appending
     assert received, "the writer died by itself"
     time.sleep(randomness.random() * 0.04)
     os.kill(child, signal.SIGKILL)
@@ -86,7 +92,7 @@ def run_round(directory: Path, seed: int) -> dict[int, int]:
 
 
 def contents(store: DiskStore) -> dict[int, list[bytes]]:
-    """Every queue's records, whole."""
+    """Return the verified records of every queue."""
     found: dict[int, list[bytes]] = {}
     topic = store.state.topic("orders")
     assert topic is not None
@@ -112,13 +118,17 @@ def check(directory: Path, highest: dict[int, int], before: dict[int, list[bytes
         assert len(found[queue]) > offset, f"queue {queue} lost what was acknowledged at {offset}"
     for queue, records in before.items():
         assert found[queue][: len(records)] == records, f"queue {queue} changed what was read before"
-    anew = directory.with_name("anew")
-    shutil.copytree(directory, anew, ignore=shutil.ignore_patterns("checkpoint", "consumequeue", "index", "state.db*", "lock"))
-    rebuilt = _open(anew)
+    copy = directory.with_name("copy")
+    shutil.copytree(
+        directory, copy, ignore=shutil.ignore_patterns("checkpoint", "consumequeue", "index", "state.db*", "lock")
+    )
+    rebuilt = _open(copy)
     assert contents(rebuilt) == found, "the queues are not what the log says"
-    assert [row.SerializeToString(deterministic=True) for row in rebuilt.state.rows()] == rows, "the state is not what the log says"
+    assert [row.SerializeToString(deterministic=True) for row in rebuilt.state.rows()] == rows, (
+        "the state is not what the log says"
+    )
     rebuilt.abandon()
-    shutil.rmtree(anew)
+    shutil.rmtree(copy)
     return found
 
 
@@ -130,7 +140,7 @@ def main() -> None:
     arguments = parser.parse_args()
     found: dict[int, list[bytes]] = {}
     for number in range(arguments.rounds):
-        if number % 20 == 0:  # begin anew, so that a round stays short
+        if number % 20 == 0:  # start over, so that a round stays short
             shutil.rmtree(arguments.directory / "store", ignore_errors=True)
             found = {}
         highest = run_round(arguments.directory / "store", arguments.seed + number)

@@ -1,4 +1,7 @@
-"""Each byte of a small store flipped once: it is noticed or does no harm, nothing wrong is served, and ``verify`` names the place."""
+"""Each byte of a small store flipped once: the damage is detected or harmless.
+
+No wrong record is served, and ``verify`` reports the position.
+"""
 
 import os
 import re
@@ -18,10 +21,13 @@ from litemq.storage.offline.verify import verify_directory
 from litemq.storage.state import QueueKey
 from litemq.types import Record
 
-# Index files of one block each, so that some are sealed; a small segment, so that there are several.
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=4, index_entries=20, checkpoint_interval_ms=0)
+# Index files of one block, so that some are sealed; small segments, so that there are several.
+CONFIG = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=4, index_entries=20, checkpoint_interval_ms=0
+)
 QUEUES = 2
-# Each byte of the log takes some minutes: `just flips`. Without it every fifth is flipped, and each byte of all else.
+# Flipping each byte of the log takes minutes: `just flips`. By default, every fifth byte of the log
+# and each byte of all other files is flipped.
 ALL = os.environ.get("LITEMQ_FLIPS") == "all"
 Contents = dict[int, list[bytes]]
 
@@ -35,33 +41,37 @@ def _make(folder: Path) -> None:
     topic = store.create_topic("orders", QUEUES)
     for number in range(12):
         body = f"body {number} ".encode() * (number % 5 + 1)
-        record = Record("orders", body, f"m-{number}", tags=("t",), keys=(f"k-{number % 7}",), properties={"n": str(number)})
+        record = Record(
+            "orders", body, f"m-{number}", tags=("t",), keys=(f"k-{number % 7}",), properties={"n": str(number)}
+        )
         store.append(bytearray(encode_record(record)), topic.topic_id, number % QUEUES)
     store.commit_offsets("billing", [(QueueKey(topic.topic_id, 0), 3)])
     store.checkpoint()
     store.close()
-    # A second life: another epoch, both slots of the checkpoint, entries in the second queue file block.
+    # Open again: a second epoch, both slots of the checkpoint, a second block of the queue file.
     store = _open(folder)
     for number in range(12, 16):
-        store.append(bytearray(encode_record(Record("orders", b"late", f"m-{number}"))), topic.topic_id, number % QUEUES)
+        store.append(
+            bytearray(encode_record(Record("orders", b"late", f"m-{number}"))), topic.topic_id, number % QUEUES
+        )
     store.close()
 
 
 def _serve(store: DiskStore) -> tuple[Contents, list[CorruptStoreError]]:
-    """Everything that a reader gets, and what it is told of the rest. A reader goes on behind what is damaged."""
+    """Return all readable records, and the errors. A reader continues after a damaged record."""
     served: Contents = {}
-    told: list[CorruptStoreError] = []
+    errors: list[CorruptStoreError] = []
     topic = store.state.topic("orders")
     assert topic is not None
     for queue in range(QUEUES):
         key = QueueKey(topic.topic_id, queue)
         got = served.setdefault(queue, [])
         at = 0
-        while at < store.state.next[key]:
+        while at < store.state.end_offsets[key]:
             try:
                 data = store.read_queue(key, at, 7)
             except CorruptStoreError as error:
-                told.append(error)
+                errors.append(error)
                 got.append(b"")
                 at += 1
                 continue
@@ -73,11 +83,11 @@ def _serve(store: DiskStore) -> tuple[Contents, list[CorruptStoreError]]:
                 got.append(bytes(data[position : position + stored.size]))
                 position += stored.size
                 at += 1
-    return served, told
+    return served, errors
 
 
 def _damages(path: Path) -> Iterator[int]:
-    """The bytes that are flipped: all of them, but of the long runs of zeros where nothing stands only both ends."""
+    """Yield the positions to flip: all of them, but only both ends of long runs of zeros."""
     data = path.read_bytes()
     unused = [(found.start() + 1, found.end() - 1) for found in re.finditer(rb"\0{100,}", data)]
     for position in range(len(data)):
@@ -99,8 +109,8 @@ def test_each_byte_flipped(tmp_path: Path, part: str) -> None:
     _make(whole)
     assert verify_directory(whole).findings == []
     store = _open(whole)
-    expected, told = _serve(store)
-    assert told == []
+    expected, errors = _serve(store)
+    assert errors == []
     rows = [row for row in store.state.rows() if row.queue.topic_id != 1]
     found_by_key = [stored.record.message_id for stored in store.find("orders", "k-3")]
     store.abandon()
@@ -109,42 +119,42 @@ def test_each_byte_flipped(tmp_path: Path, part: str) -> None:
     paths = [path for path in _files(whole) if part in path.relative_to(whole).parts[0]]
     assert paths
     noticed = harmless = 0
-    place = tmp_path / "flipped"
+    folder = tmp_path / "flipped"
     for path in paths:
         for position in list(_damages(path))[:: 1 if ALL or part != "commitlog" else 5]:
-            shutil.copytree(whole, place)
-            target = place / path.relative_to(whole)
+            shutil.copytree(whole, folder)
+            target = folder / path.relative_to(whole)
             data = bytearray(target.read_bytes())
             data[position] ^= 1 << position % 8
             target.write_bytes(data)
             where = f"{path.relative_to(whole)}, byte {position}"
-            findings = verify_directory(place).findings
+            findings = verify_directory(folder).findings
             try:
-                store = _open(place)
+                store = _open(folder)
             except (StorageError, RecordFormatError):
                 noticed += 1
-                assert part in {"commitlog", "epochs"}, where  # all else heals
+                assert part in {"commitlog", "epochs"}, where  # all other files are rebuilt
                 assert any(finding.path == str(target) for finding in findings), where
-                shutil.rmtree(place)
+                shutil.rmtree(folder)
                 continue
-            served, told = _serve(store)
+            served, errors = _serve(store)
             for queue, records in expected.items():
                 assert len(served[queue]) == len(records), where
                 lost = [n for n, (one, other) in enumerate(zip(served[queue], records, strict=True)) if one != other]
                 assert all(served[queue][n] == b"" for n in lost), f"{where}: something wrong was served"
-                assert len(lost) <= 1, f"{where}: records behind the damaged one are lost"
+                assert len(lost) <= 1, f"{where}: records after the damaged one are lost"
             assert [row for row in store.state.rows() if row.queue.topic_id != 1] == rows, where
             if part == "commitlog":
-                noticed += bool(told)
-                assert not told or any(finding.path == str(target) for finding in findings), where
-                assert all(Path(error.path) == target for error in told), where
+                noticed += bool(errors)
+                assert not errors or any(finding.path == str(target) for finding in findings), where
+                assert all(Path(error.path) == target for error in errors), where
             else:
-                assert told == [], where
+                assert errors == [], where
                 assert [stored.record.message_id for stored in store.find("orders", "k-3")] == found_by_key, where
                 noticed += bool(findings)
                 assert all(Path(finding.path).with_suffix("") == target.with_suffix("") for finding in findings), where
-            harmless += not told and not findings
+            harmless += not errors and not findings
             store.abandon()
-            shutil.rmtree(place)
+            shutil.rmtree(folder)
     assert noticed > 0
     assert harmless < noticed, f"{harmless} of {harmless + noticed} flips did nothing and were not noticed"

@@ -1,4 +1,7 @@
-"""Every state that a power cut can leave of halves, decisions and copies: what was promised holds, and nothing else is ever seen."""
+"""Recovery from every state that a power cut can leave of halves, decisions and copies.
+
+Promised commits hold, and consumers see no other half.
+"""
 
 import shutil
 from pathlib import Path
@@ -14,7 +17,9 @@ from litemq.types import Record
 from support.power_cut import RecordingDisk, states_after
 from support.quick_disk import QuickDisk
 
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=20, index_entries=60, checkpoint_interval_ms=0)
+CONFIG = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=20, index_entries=60, checkpoint_interval_ms=0
+)
 
 
 def _open(folder: Path, disk: Disk) -> DiskStore:
@@ -22,30 +27,30 @@ def _open(folder: Path, disk: Disk) -> DiskStore:
 
 
 class _Writer:
-    """A job, and what was promised to it after how many operations of the disk."""
+    """A job, and the commits promised to it after each number of disk operations."""
 
     def __init__(self, folder: Path) -> None:
         self.disk = RecordingDisk()
         self.store = _open(folder, self.disk)
         self.store.create_topic("orders", 1)
         self.seen: list[str] = []  # in the order of the decisions
-        self.promises: list[tuple[int, int]] = []  # the batches that were said to be committed
+        self.promises: list[tuple[int, int]] = []  # operations, acknowledged batches
 
     def send(self, name: str, count: int) -> None:
-        first = self.store.state.delivery.halves.sent(name, QueueKey(16, 0))
+        first = self.store.state.parts.halves.sent(name, QueueKey(16, 0))
         ids = [f"{name}#{number}" for number in range(first, first + count)]
         records = [encode_record(Record("orders", bytes(700), each, transaction_id=name)) for each in ids]
         self.store.wait_confirmed(self.store.append_halves(bytearray(b"".join(records)), 16, 0, name, first).end, 10)
 
     def commit(self, batch: int, name: str) -> None:
-        count = self.store.state.delivery.halves.sent(name, QueueKey(16, 0))
+        count = self.store.state.parts.halves.sent(name, QueueKey(16, 0))
         end = self.store.commit_sink("q", batch, lambda _: {(0, int(name[-1])): name}).end
         self.seen += [f"{name}#{number}" for number in range(count)]
         self.store.wait_confirmed(end, 10)
         self.promises.append((len(self.disk.operations), batch))
 
-    def copy(self, most_bytes: int = 1 << 20) -> None:
-        decided = self.store.read_decided(most_bytes)
+    def copy(self, max_bytes: int = 1 << 20) -> None:
+        decided = self.store.read_decided(max_bytes)
         assert decided is not None
         self.store.wait_confirmed(self.store.append_committed(decided, 0).end, 10)
 
@@ -101,23 +106,23 @@ def test_every_power_cut(tmp_path: Path) -> None:
     for until in range(len(operations) + 1):
         for tree in states_after(operations[:until]):
             states += 1
-            place = tmp_path / "state"
-            tree.write_to(tmp_path / "recorded", place)
-            store = _open(place, QuickDisk())
+            folder = tmp_path / "state"
+            tree.write_to(tmp_path / "recorded", folder)
+            store = _open(folder, QuickDisk())
             seen = _ids(store)
             assert seen == writer.seen[: len(seen)]
-            committed = store.state.delivery.sinks.committed("q")
+            committed = store.state.parts.sinks.committed("q")
             assert committed >= writer.promised_after(until)
-            if states % 4 == 0:  # the same, with everything but the log gone
+            if states % 4 == 0:  # the same with only the log left
                 rows = _rows(store)
                 store.abandon()
-                shutil.rmtree(place / "consumequeue")
-                (place / "checkpoint").unlink()
-                (place / "state.db").unlink()
-                store = _open(place, QuickDisk())
+                shutil.rmtree(folder / "consumequeue")
+                (folder / "checkpoint").unlink()
+                (folder / "state.db").unlink()
+                store = _open(folder, QuickDisk())
                 assert _rows(store) == rows
-            # From there on: all that is decided, and nothing else.
+            # After copying: all decided halves, and no others.
             assert _finish(store) == writer.seen[: decided[committed]]
             store.abandon()
-            shutil.rmtree(place)
+            shutil.rmtree(folder)
     assert states > 60

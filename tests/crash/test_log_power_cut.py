@@ -1,4 +1,7 @@
-"""Every state that a power cut can leave of the log is recovered from: nothing that was promised is lost, nothing that was read changes."""
+"""Recovery from every state that a power cut can leave of the log.
+
+No promised record is lost, and no record that was read changes.
+"""
 
 from pathlib import Path
 
@@ -15,7 +18,7 @@ CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096)
 
 
 class History:
-    """What was promised at each point of the recorded operations."""
+    """The records promised after each number of recorded disk operations."""
 
     def __init__(self, disk: RecordingDisk) -> None:
         self.disk = disk
@@ -59,39 +62,39 @@ def test_every_power_cut(tmp_path: Path) -> None:
     for until in range(len(operations) + 1):
         for tree in states_after(operations[:until]):
             states += 1
-            place = tmp_path / f"state-{states}"
-            tree.write_to(tmp_path / "recorded", place)
-            _check(place, history, history.promised_after(until))
-            _remove(place)
-    assert states > 200  # how many there are depends on how the flusher and the writer took turns
+            folder = tmp_path / f"state-{states}"
+            tree.write_to(tmp_path / "recorded", folder)
+            _check(folder, history, history.promised_after(until))
+            _remove(folder)
+    assert states > 200  # the exact number depends on the timing of flusher and writer
 
 
-def _check(place: Path, history: History, promised: frozenset[int]) -> None:
-    directory = LogDirectory(place, CONFIG, FakeClock(), host="after")
+def _check(folder: Path, history: History, promised: frozenset[int]) -> None:
+    directory = LogDirectory(folder, CONFIG, FakeClock(), host="after")
     found = read_all(directory.log.segments, directory.log.end)
     assert promised <= found.keys()
     for offset, stored in found.items():
         assert stored.record.body == history.written[offset]
-    # What comes next is read back as well, and what stood behind the end before is not.
+    # New records are read back, and the truncated tail is not.
     (offset,) = append(directory, [b"new"])
     directory.flusher.wait(directory.log.end, 10)
     epoch = directory.epoch.number
     directory.close()
-    again = LogDirectory(place, CONFIG, FakeClock(), host="after")
+    again = LogDirectory(folder, CONFIG, FakeClock(), host="after")
     assert again.epoch.number > epoch
     bodies = {at: stored.record.body for at, stored in read_all(again.log.segments, again.log.end).items()}
     assert bodies == {at: stored.record.body for at, stored in found.items()} | {offset: b"new"}
     again.close()
 
 
-def _remove(place: Path) -> None:
-    for path in sorted(place.rglob("*"), reverse=True):
+def _remove(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    place.rmdir()
+    folder.rmdir()
 
 
 def test_the_enumeration_finds_a_missing_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the sync before the promise, some state loses what was promised: the test above can fail."""
+    """Without the sync before the promise, some state loses promised records."""
     monkeypatch.setattr(RecordingDisk, "fsync", lambda _self, _file: None)
     with pytest.raises(AssertionError):
         test_every_power_cut(tmp_path)

@@ -1,4 +1,7 @@
-"""Every state that a power cut can leave of producers' transactions: what was promised holds, and nothing else is ever seen."""
+"""Recovery from every state that a power cut can leave of producers' transactions.
+
+Promised outcomes hold, and consumers see no other message.
+"""
 
 import shutil
 from collections import Counter
@@ -9,7 +12,7 @@ import numpy as np
 from litemq.clock import FakeClock
 from litemq.format.record_decode import decode_record
 from litemq.proto.control_pb2 import Control, TransactionsDecided
-from litemq.storage.batches.half_batches import rollbacks_of
+from litemq.storage.batches.half_batches import rollback_controls
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files.disk import Disk
@@ -19,7 +22,9 @@ from support.power_cut import RecordingDisk, states_after
 from support.quick_disk import QuickDisk
 from support.transactions import half, name_of
 
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=20, index_entries=60, checkpoint_interval_ms=0)
+CONFIG = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=20, index_entries=60, checkpoint_interval_ms=0
+)
 
 
 def _open(folder: Path, disk: Disk) -> DiskStore:
@@ -27,7 +32,7 @@ def _open(folder: Path, disk: Disk) -> DiskStore:
 
 
 class _Writer:
-    """A producer, and what was promised to it after how many operations of the disk."""
+    """A producer, and the outcomes promised to it after each number of disk operations."""
 
     def __init__(self, folder: Path) -> None:
         self.disk = RecordingDisk()
@@ -53,7 +58,7 @@ class _Writer:
         self._promise(end, [name], Outcome.COMMITTED)
 
     def roll_back(self, number: int) -> None:
-        (control,) = rollbacks_of([name_of(number)], "")
+        (control,) = rollback_controls([name_of(number)], "")
         self._promise(self.store.append_control(control).end, [name_of(number)], Outcome.ROLLED_BACK)
 
     def _promise(self, end: int, names: list[str], outcome: Outcome) -> None:
@@ -83,8 +88,8 @@ def _write(writer: _Writer) -> None:
     writer.store.abandon()
 
 
-def _copy(store: DiskStore, most_bytes: int = 1 << 20) -> None:
-    decided = store.read_decided(most_bytes)
+def _copy(store: DiskStore, max_bytes: int = 1 << 20) -> None:
+    decided = store.read_decided(max_bytes)
     if decided is not None:
         store.wait_confirmed(store.append_committed(decided, 0).end, 10)
 
@@ -116,18 +121,18 @@ def test_every_power_cut(tmp_path: Path) -> None:
         promised = writer.promised_after(until)
         for tree in states_after(operations[:until]):
             states += 1
-            place = tmp_path / "state"
-            tree.write_to(tmp_path / "recorded", place)
-            store = _open(place, QuickDisk())
-            if states % 4 == 0:  # the same, with everything but the log gone
+            folder = tmp_path / "state"
+            tree.write_to(tmp_path / "recorded", folder)
+            store = _open(folder, QuickDisk())
+            if states % 4 == 0:  # the same with only the log left
                 rows = _rows(store)
                 store.abandon()
-                shutil.rmtree(place / "consumequeue")
-                (place / "checkpoint").unlink()
-                (place / "state.db").unlink()
-                store = _open(place, QuickDisk())
+                shutil.rmtree(folder / "consumequeue")
+                (folder / "checkpoint").unlink()
+                (folder / "state.db").unlink()
+                store = _open(folder, QuickDisk())
                 assert _rows(store) == rows
-            while store.state.delivery.halves.first_decided is not None:
+            while store.state.parts.halves.first_decided is not None:
                 _copy(store)
             ids = _ids(store)
             assert len(set(ids)) == len(ids)
@@ -136,7 +141,7 @@ def test_every_power_cut(tmp_path: Path) -> None:
                 assert (decided.get(name), count) == (Outcome.COMMITTED, writer.sent[name]), "whole, or not at all"
             for name, outcome in promised.items():
                 assert (name in seen) is (outcome is Outcome.COMMITTED)
-                assert store.state.delivery.halves.outcomes.get(name) is outcome
+                assert store.state.parts.halves.outcomes.get(name) is outcome
             store.abandon()
-            shutil.rmtree(place)
+            shutil.rmtree(folder)
     assert states > 60

@@ -1,4 +1,4 @@
-"""Every state that a power cut can leave of the store, its queues, checkpoints and snapshots is recovered from."""
+"""Recovery from every state that a power cut can leave of queues, checkpoints and snapshots."""
 
 import shutil
 import struct
@@ -21,7 +21,9 @@ from litemq.types import Record
 from support.power_cut import RecordingDisk, states_after
 
 PARTS = 4  # of one long test, side by side
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=20, index_entries=60, checkpoint_interval_ms=0)
+CONFIG = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=20, index_entries=60, checkpoint_interval_ms=0
+)
 
 
 def _open(folder: Path, disk: Disk = DISK) -> DiskStore:
@@ -29,7 +31,7 @@ def _open(folder: Path, disk: Disk = DISK) -> DiskStore:
 
 
 class _Writer:
-    """Writes, and remembers what was promised after how many operations of the disk."""
+    """A writer, and the records promised after each number of disk operations."""
 
     def __init__(self, folder: Path) -> None:
         self.disk = RecordingDisk()
@@ -44,11 +46,18 @@ class _Writer:
         topic = self.store.create_topic("orders", 2)
         bodies = [struct.pack(">BI", queue, len(self.sent[queue]) + n) + bytes(size) for n in range(count)]
         records = [
-            Record("orders", body, _message_id(body), keys=(f"queue-{queue}",), producer_id=7, sequence=len(self.sent[queue]) + n)
+            Record(
+                "orders",
+                body,
+                _message_id(body),
+                keys=(f"queue-{queue}",),
+                producer_id=7,
+                sequence=len(self.sent[queue]) + n,
+            )
             for n, body in enumerate(bodies)
         ]
         appended = self.store.append(bytearray(b"".join(map(encode_record, records))), topic.topic_id, queue)
-        # What may have been written, promised or not, is what it is.
+        # All records that may have been written, promised or not.
         self.sent[queue] += bodies
         offset = len(self.sent[queue])
         end = self.store.commit_offsets("billing", [(QueueKey(topic.topic_id, queue), offset)]).end
@@ -56,19 +65,22 @@ class _Writer:
         self.promises.append((len(self.disk.operations), {q: len(bodies) for q, bodies in self.sent.items()}, offset))
 
     def committed(self) -> None:
-        """``state.db`` has a new version; SQLite writes it past the disk that remembers."""
+        """Save the new version of ``state.db``, which SQLite writes past the recording disk."""
         files = (self.folder / name for name in ("state.db", "state.db-wal"))
         main, log = (path.read_bytes() if path.exists() else b"" for path in files)
         self.databases.append((len(self.disk.operations), main, log))
 
-    def put_database(self, place: Path, operations: int, variant: int) -> None:
-        """One of the versions of ``state.db`` that a power cut may leave: its commits are not synced, and the last may be torn."""
+    def put_database(self, folder: Path, operations: int, variant: int) -> None:
+        """Write a version of ``state.db`` that a power cut may leave.
+
+        Its commits are not synced, and the last one may be torn.
+        """
         versions = [version for version in self.databases if version[0] <= operations]
         if variant == 0 or not versions:
             return
         _, main, log = versions[-1] if variant < 3 else versions[variant % len(versions)]
-        (place / "state.db").write_bytes(main)
-        (place / "state.db-wal").write_bytes(log if variant != 2 else log[: len(log) * 2 // 3])
+        (folder / "state.db").write_bytes(main)
+        (folder / "state.db-wal").write_bytes(log if variant != 2 else log[: len(log) * 2 // 3])
 
     def promised_after(self, operations: int) -> dict[int, int]:
         return max((p for p in self.promises if p[0] <= operations), key=lambda p: p[0])[1]
@@ -82,12 +94,12 @@ def _record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> _Writer:
     writer = _Writer(folder)
     commit = StateDatabase.commit
 
-    def noted(database: StateDatabase, applied: int, rows: Iterable[tuple[bytes, Row]]) -> None:
+    def recorded(database: StateDatabase, applied: int, rows: Iterable[tuple[bytes, Row]]) -> None:
         commit(database, applied, rows)
         writer.committed()
 
     with monkeypatch.context() as patched:
-        patched.setattr(StateDatabase, "commit", noted)
+        patched.setattr(StateDatabase, "commit", recorded)
         _write(writer, folder)
     return writer
 
@@ -108,28 +120,28 @@ def _write(writer: _Writer, folder: Path) -> None:
     writer.send(0, 50, 1500)
     writer.retained_at = len(writer.disk.operations)
     writer.store.retain(max_bytes=2 * CONFIG.segment_bytes)
-    assert max(writer.store.state.least.values()) > 0
+    assert max(writer.store.state.start_offsets.values()) > 0
     writer.send(1, 1, 10)
     writer.store.close()
 
 
 def _contents(store: DiskStore) -> dict[int, tuple[int, list[bytes]]]:
-    """For each queue the least offset that it keeps, and everything from there on."""
+    """Return the start offset and the records of each queue."""
     found: dict[int, tuple[int, list[bytes]]] = {}
     topic = store.state.topic("orders")
     for queue in (0, 1):
         key = QueueKey(topic.topic_id if topic is not None else 0, queue)
-        least = store.state.least.get(key, 0)
+        start_offset = store.state.start_offsets.get(key, 0)
         bodies: list[bytes] = []
-        while topic is not None and (data := store.read_queue(key, least + len(bodies), 100)):
+        while topic is not None and (data := store.read_queue(key, start_offset + len(bodies), 100)):
             at = 0
             while at < len(data):
                 stored = decode_record(data, at)
                 assert stored.stamp is not None
-                assert stored.stamp.queue_offset == least + len(bodies)
+                assert stored.stamp.queue_offset == start_offset + len(bodies)
                 bodies.append(stored.record.body)
                 at += stored.size
-        found[queue] = least, bodies
+        found[queue] = start_offset, bodies
     return found
 
 
@@ -140,12 +152,12 @@ def _rows(store: DiskStore) -> list[bytes]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     states = _cut(tmp_path, monkeypatch, part, PARTS)
-    assert states > 200 // PARTS  # how many there are depends on how the flusher and the writer took turns
+    assert states > 200 // PARTS  # the exact number depends on the timing of flusher and writer
 
 
 def _cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int = 0, step: int = 1) -> int:
-    """Look at what a power cut can leave after each so many operations; returns how many states that were."""
-    # No power cut damages a queue: if one had to be made anew, a sync is missing somewhere.
+    """Check the states after every ``step``-th operation from ``first`` on; return their number."""
+    # No power cut damages a queue: a rebuild would mean that a sync is missing.
     monkeypatch.setattr(ProjectionRepair, "_rebuild_queues", _refuse_to_rebuild)
     writer = _record(tmp_path / "recorded", monkeypatch)
     operations = writer.disk.operations
@@ -154,46 +166,50 @@ def _cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int = 0, step: 
         promised = writer.promised_after(until)
         for tree in states_after(operations[:until]):
             states += 1
-            place = tmp_path / "state"
-            tree.write_to(tmp_path / "recorded", place)
-            writer.put_database(place, until, states % 7)
-            store = _open(place)
+            folder = tmp_path / "state"
+            tree.write_to(tmp_path / "recorded", folder)
+            writer.put_database(folder, until, states % 7)
+            store = _open(folder)
             found = _contents(store)
             for queue, count in promised.items():
-                least, bodies = found[queue]
-                assert least + len(bodies) >= count
-                assert bodies == writer.sent[queue][least : least + len(bodies)]
-                assert least == 0 or until > writer.retained_at
-                # Each record is known to have been sent, and none that the power cut took.
+                start_offset, bodies = found[queue]
+                assert start_offset + len(bodies) >= count
+                assert bodies == writer.sent[queue][start_offset : start_offset + len(bodies)]
+                assert start_offset == 0 or until > writer.retained_at
+                # The sequences include every record, and no lost one.
                 pair = (7, 16, queue)
-                assert store.state.producers.expected(pair) == least + len(bodies)
-                receipts = [store.state.producers.receipt(pair, n) for n in range(least + len(bodies))]
-                assert [receipt is not None and receipt.queue_offset for receipt in receipts] == list(range(least + len(bodies)))
+                assert store.state.producers.expected(pair) == start_offset + len(bodies)
+                receipts = [store.state.producers.receipt(pair, n) for n in range(start_offset + len(bodies))]
+                assert [receipt is not None and receipt.queue_offset for receipt in receipts] == list(
+                    range(start_offset + len(bodies))
+                )
                 for body in bodies[:1] + bodies[-1:]:
                     assert [stored.record.body for stored in store.find("orders", _message_id(body))] == [body]
                 if states % 10 == 0:
                     assert len(store.find("orders", f"queue-{queue}", 1000)) == len(bodies)
             rows = _rows(store)
             store.abandon()
-            # The same, with everything but the log gone.
-            shutil.rmtree(place / "consumequeue")
-            shutil.rmtree(place / "index")
-            (place / "checkpoint").unlink()
-            (place / "state.db").unlink()
-            anew = _open(place)
-            assert _contents(anew) == found
-            assert _rows(anew) == rows
-            anew.abandon()
-            shutil.rmtree(place)
+            # The same with only the log left.
+            shutil.rmtree(folder / "consumequeue")
+            shutil.rmtree(folder / "index")
+            (folder / "checkpoint").unlink()
+            (folder / "state.db").unlink()
+            again = _open(folder)
+            assert _contents(again) == found
+            assert _rows(again) == rows
+            again.abandon()
+            shutil.rmtree(folder)
     return states
 
 
-def test_the_enumeration_finds_queues_that_the_checkpoint_did_not_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without that sync the checkpoint claims entries that are not there."""
+def test_the_enumeration_finds_queues_that_the_checkpoint_did_not_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the sync, the checkpoint claims entries that are missing."""
     monkeypatch.setattr(RecordingDisk, "sync_all", lambda _self, _path: None)
-    with pytest.raises(AssertionError, match="made anew"):
+    with pytest.raises(AssertionError, match="had to be rebuilt"):
         _cut(tmp_path, monkeypatch)
 
 
 def _refuse_to_rebuild(_repair: ProjectionRepair) -> None:
-    raise AssertionError("the queues had to be made anew")
+    raise AssertionError("the queues had to be rebuilt")

@@ -1,5 +1,8 @@
-"""Every state that a power cut can leave of timers: each that was promised still waits, at the time that was promised last, or was fired or cancelled,
-never two of these, and their files never mislead."""
+"""Recovery from every state that a power cut can leave of timers.
+
+Each promised timer is pending at its last promised due time, fired, or cancelled: exactly one of
+these. The timer files are never ahead of the log.
+"""
 
 import shutil
 from pathlib import Path
@@ -18,16 +21,18 @@ from litemq.storage.files.disk import Disk
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Placed
 from litemq.storage.timers.bucket_files import BucketFiles
-from litemq.storage.timers.timer_store import ending_of
+from litemq.storage.timers.timer_store import timer_end
 from litemq.types import Record, RecordKind
 from support.power_cut import RecordingDisk, states_after
 from support.quick_disk import QuickDisk
 
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=20, index_entries=60, checkpoint_interval_ms=0)
+CONFIG = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=20, index_entries=60, checkpoint_interval_ms=0
+)
 NOW = FakeClock().wall_ms()
 FAR = 1 << 60
 DAY = 86_400_000
-_ONE_IN = 7  # of a thousand states: which ones are next to each other differ little
+_ONE_IN = 7  # of thousands of states: neighbours differ little
 
 
 def _open(folder: Path, disk: Disk) -> DiskStore:
@@ -35,7 +40,7 @@ def _open(folder: Path, disk: Disk) -> DiskStore:
 
 
 class _Promise(NamedTuple):
-    """After so many operations of the disk: how many were sent, fired, cancelled and moved."""
+    """The numbers of timers sent, fired, cancelled and moved after ``operations`` of the disk."""
 
     operations: int
     sent: int
@@ -45,7 +50,7 @@ class _Promise(NamedTuple):
 
 
 class _Writer:
-    """Writes, and remembers what was promised after how many operations of the disk."""
+    """A writer, and the promises made after each number of disk operations."""
 
     def __init__(self, folder: Path) -> None:
         self.disk = RecordingDisk()
@@ -59,7 +64,9 @@ class _Writer:
 
     def _promise(self) -> None:
         self.store.wait_confirmed(self.store.log_end)
-        self.promises.append(_Promise(len(self.disk.operations), len(self.sent), len(self.fired), len(self.cancelled), len(self.moves)))
+        self.promises.append(
+            _Promise(len(self.disk.operations), len(self.sent), len(self.fired), len(self.cancelled), len(self.moves))
+        )
 
     def hold(self, *dues: int) -> None:
         ids = [f"m-{len(self.sent) + number}" for number in range(len(dues))]
@@ -74,7 +81,10 @@ class _Writer:
         records = self.store.read_pending(timers)
         self.fired += [decode_record(record).record.message_id for record in records]
         self.store.append_placed(
-            [Placed(record, self.topic_id, 0, RecordKind.FIRED, timer.pending) for timer, record in zip(timers, records, strict=True)]
+            [
+                Placed(record, self.topic_id, 0, RecordKind.FIRED, timer.pending)
+                for timer, record in zip(timers, records, strict=True)
+            ]
         )
         self._promise()
 
@@ -84,15 +94,17 @@ class _Writer:
 
     def cancel(self, *message_ids: str) -> None:
         found = map(self._find, message_ids)
-        ended = [ending_of(self.store.timers, timer.pending, timer.delay_time, timer.size) for timer in found]
+        ended = [timer_end(self.store.timers, timer.pending, timer.delay_time, timer.size) for timer in found]
         self.cancelled += message_ids
         self.store.append_control(Control(timers_ended=TimersEnded(timers=ended, cancelled=True)))
         self._promise()
 
     def move(self, message_id: str, due: int) -> None:
         found = self._find(message_id)
-        before = self.store.timers.due_of(found.pending, found.delay_time)
-        moved = TimerMoved(pending=found.pending, delay_time=found.delay_time, due_before=before, due=NOW + due, size=found.size)
+        before = self.store.timers.due_time(found.pending, found.delay_time)
+        moved = TimerMoved(
+            pending=found.pending, delay_time=found.delay_time, due_before=before, due=NOW + due, size=found.size
+        )
         self.moves.append((message_id, NOW + due))
         self.store.append_control(Control(timer_moved=moved))
         self._promise()
@@ -127,7 +139,7 @@ def _write(writer: _Writer) -> None:
 
 
 def _found(store: DiskStore) -> tuple[dict[str, int], list[str]]:
-    """What waits, and until when; and what was fired and is still there."""
+    """Return the pending timers with their due times, and the fired messages."""
     store.load_timers(NOW + 400 * DAY)
     timers = store.timers.take(FAR, FAR, 100)
     ids = [decode_record(record).record.message_id for record in store.read_pending(timers)]
@@ -137,8 +149,8 @@ def _found(store: DiskStore) -> tuple[dict[str, int], list[str]]:
     topic = store.state.topic("orders")
     if topic is not None:
         key = QueueKey(topic.topic_id, 0)
-        at = store.state.least.get(key, 0)
-        while at < store.state.next.get(key, 0):
+        at = store.state.start_offsets.get(key, 0)
+        while at < store.state.end_offsets.get(key, 0):
             fired.append(decode_record(store.read_queue(key, at, 1)).record.message_id)
             at += 1
     return waiting, [name for name in fired if name != "filler"]
@@ -158,9 +170,9 @@ def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             states += 1
             if states % _ONE_IN:
                 continue
-            place = tmp_path / "state"
-            tree.write_to(tmp_path / "recorded", place)
-            store = _open(place, QuickDisk())
+            folder = tmp_path / "state"
+            tree.write_to(tmp_path / "recorded", folder)
+            store = _open(folder, QuickDisk())
             waiting, came = _found(store)
             assert not set(waiting) & {*writer.fired[: promise.fired], *writer.cancelled[: promise.cancelled], *came}
             assert set(sent) - gone <= set(waiting)
@@ -168,13 +180,13 @@ def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             for number, (name, due) in enumerate(writer.moves[: promise.moves], 1):
                 later = [moved for other, moved in writer.moves[number:] if other == name]
                 assert name not in waiting or waiting[name] in (due, *later)
-            assert store.state.delivery.timers.count == len(waiting)
+            assert store.state.parts.timers.count == len(waiting)
             store.abandon()
-            assert not rebuilt  # no power cut damages the files: if they had to be made anew, a sync is missing somewhere
-            shutil.rmtree(place / "timers")
-            (place / "checkpoint").unlink()
-            anew = _open(place, QuickDisk())
-            assert _found(anew)[0] == waiting
-            anew.abandon()
-            shutil.rmtree(place)
+            assert not rebuilt  # a rebuild would mean that a sync is missing
+            shutil.rmtree(folder / "timers")
+            (folder / "checkpoint").unlink()
+            again = _open(folder, QuickDisk())
+            assert _found(again)[0] == waiting
+            again.abandon()
+            shutil.rmtree(folder)
     assert states > 500

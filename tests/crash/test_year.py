@@ -1,6 +1,7 @@
-"""A year of timers in a minute: each comes exactly once, at its time, or was cancelled; none is written again more often than it must be.
+"""A simulated year of timers in a minute: each is delivered once and on time, or was cancelled.
 
-``LITEMQ_YEAR_TIMERS`` says how much happens in a year, ``LITEMQ_YEARS`` how many years of different seeds there are.
+No timer is carried forward more often than needed. ``LITEMQ_YEAR_TIMERS`` sets the number of timers
+in a year, ``LITEMQ_YEARS`` the number of years, each with its own seed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 import pytest
 
 from litemq.storage import maintenance
-from litemq.storage.timers.timer_store import HeldTimers
+from litemq.storage.timers.timer_store import TimerStore
 from support.year import SimulatedYear
 
 TIMERS: Final = int(os.environ.get("LITEMQ_YEAR_TIMERS", "500"))
@@ -47,6 +48,6 @@ def test_without_carrying_forward_timers_are_lost(tmp_path: Path, monkeypatch: p
     assert "should have come" in said or "should wait" in said
 
 
-def test_what_is_cancelled_in_words_only_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HeldTimers, "_end_told", lambda *_: None)
+def test_a_cancellation_without_a_record_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TimerStore, "_end_told", lambda *_: None)
     assert "was cancelled, and came" in _must_fail(tmp_path)

@@ -1,4 +1,4 @@
-"""What the documents tell people to type works, and prints what they say it prints."""
+"""Code blocks and commands in the documents run and print what the documents show."""
 
 import contextlib
 import os
@@ -27,19 +27,26 @@ def _blocks(document: Path, language: str) -> list[str]:
 
 
 def _document(path: Path) -> ParameterSet:
-    """One that needs Java belongs to Spark's step of CI."""
+    """Mark a document that needs Java for the Spark step of CI."""
     return pytest.param(path, id=path.name, marks=[pytest.mark.spark] if SPARK.search(path.read_text()) else [])
 
 
 @pytest.mark.parametrize("document", [_document(path) for path in DOCUMENTS])
-def test_python_blocks_run_and_print_what_their_comments_say(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a document are one program. A comment behind or below a ``print`` is what it prints."""
+def test_python_blocks_run_and_print_what_their_comments_say(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The blocks of a document form one program.
+
+    The comment after a ``print`` is its expected output.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # as in an environment that was activated
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     program = "\n".join(_blocks(document, "python"))
     assert program
-    for name, text in re.findall(r'^```python title="([^"]+)"\n(.*?)^```$', document.read_text(), re.MULTILINE | re.DOTALL):
+    for name, text in re.findall(
+        r'^```python title="([^"]+)"\n(.*?)^```$', document.read_text(), re.MULTILINE | re.DOTALL
+    ):
         (tmp_path / name).write_text(text)  # a program of its own
     with _cluster(document, tmp_path) as environment:
         for name, value in environment.items():
@@ -49,7 +56,7 @@ def test_python_blocks_run_and_print_what_their_comments_say(document: Path, tmp
 
 @contextlib.contextmanager
 def _cluster(document: Path, folder: Path) -> Iterator[dict[str, str]]:
-    """What a how-to begins with that runs ``litemq up``, on ports of its own, or needs a database; and the environment that tells the rest of it."""
+    """Run the servers that a how-to needs; yield the environment for its code."""
     environment: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         if document.parent.name == "howto" and "$ litemq up\n" in document.read_text():
@@ -70,7 +77,9 @@ def _environment() -> dict[str, str]:
 def _check(document: Path, program: str) -> None:
     expected = re.findall(r"print\(.*\)\n?(?:  )?# (.*)", program)
     assert len(expected) == program.count("print(")
-    run = subprocess.run([sys.executable, "-c", program], env=_environment(), capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=_environment(), capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == expected
     if document.parent.name == "howto":
@@ -78,7 +87,10 @@ def _check(document: Path, program: str) -> None:
 
 
 def _run_commands(document: Path) -> None:
-    """The commands of a how-to, after its program; what stands below one is what it prints. A worker runs on until the end."""
+    """Run the commands of a how-to after its program.
+
+    The line below a command is its expected output; a worker runs until the end.
+    """
     with contextlib.ExitStack() as stack:
         for block in _blocks(document, "console"):
             _run_block(block, stack)
@@ -101,7 +113,7 @@ def _run_block(block: str, stack: contextlib.ExitStack) -> None:
 
 
 def test_the_first_page_is_the_first_minute() -> None:
-    """Its commands are those that a test types in a fresh environment (``tests/e2e``)."""
+    """The commands are those that ``tests/e2e`` runs in a new environment."""
     (block,) = _blocks(ROOT / "README.md", "console")
     assert block.splitlines() == [
         "$ pip install litemq",
@@ -112,7 +124,7 @@ def test_the_first_page_is_the_first_minute() -> None:
 
 
 def test_both_readmes_say_the_same() -> None:
-    """The Chinese one links to a Chinese page if it exists."""
+    """The Chinese README links to a Chinese page if it exists."""
     english, chinese = ((ROOT / name).read_text() for name in ("README.md", "README.zh-CN.md"))
     for page in CHINESE_PAGES:
         english = english.replace(f"(docs/howto/{page.name})", f"(docs/zh/{page.name})")
@@ -137,7 +149,9 @@ def test_chinese_page_has_the_code_and_sections_of_its_english_page(chinese: Pat
     fenced = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
     assert fenced.findall(chinese.read_text()) == fenced.findall(english.read_text())
     for marker in (r"^#+ ", r"^\|"):  # the level of each heading, and the rows of tables
-        first, second = (re.findall(marker, fenced.sub("", page.read_text()), re.MULTILINE) for page in (english, chinese))
+        first, second = (
+            re.findall(marker, fenced.sub("", page.read_text()), re.MULTILINE) for page in (english, chinese)
+        )
         assert first == second
 
 

@@ -1,4 +1,4 @@
-"""The table of what each engine can do is what the contract suite shows."""
+"""The table of engine features matches the contract suite."""
 
 import subprocess
 import sys
@@ -8,7 +8,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_table_is_up_to_date() -> None:
-    result = subprocess.run([sys.executable, "tools/engines_table.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "tools/engines_table.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert (result.returncode, result.stderr) == (0, "")
 
 

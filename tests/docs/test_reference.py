@@ -1,4 +1,4 @@
-"""The reference is what the code says."""
+"""The reference pages match the code."""
 
 import subprocess
 import sys
@@ -12,7 +12,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_pages_are_up_to_date() -> None:
-    result = subprocess.run([sys.executable, "tools/reference.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "tools/reference.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert (result.returncode, result.stderr) == (0, "")
 
 

@@ -1,4 +1,4 @@
-"""First contact, as the README's first page has it: install, ``litemq up``, send, tail; in a fresh environment from the built wheel."""
+"""First page of the README, in a new environment from the built wheel."""
 
 import os
 import re
@@ -22,14 +22,16 @@ TRIES = 5
 
 @pytest.fixture(scope="module")
 def litemq(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command, in an environment with nothing in it but the wheel and what that needs."""
+    """Install the wheel and its dependencies in a new environment; return the command."""
     return fresh_environment(tmp_path_factory.mktemp("fresh")) / "litemq"
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of ours, and ports that nobody else has."""
+    """Return an environment without our variables, with free ports."""
     nameserver, broker = map(str, free_ports(2))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LITEMQ_", "VIRTUAL_ENV"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LITEMQ_", "VIRTUAL_ENV"))
+    }
     return {
         **kept,
         "LITEMQ_UP_NAMESERVER_PORT": nameserver,
@@ -41,7 +43,13 @@ def _environment() -> dict[str, str]:
 @contextmanager
 def _typed(command: list[str], folder: Path, environment: dict[str, str]) -> Iterator[Running]:
     with subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     ) as process:
         try:
             yield Running(process)
@@ -55,7 +63,12 @@ def test_install_up_send_tail(litemq: Path, tmp_path: Path) -> None:
     with _typed([str(litemq), "up"], tmp_path, environment) as up:
         up.wait_for("LiteMQ is ready")
         sent = subprocess.run(
-            [litemq, "message", "send", "orders", '{"id": 1}'], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+            [litemq, "message", "send", "orders", '{"id": 1}'],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert sent.stdout.startswith("sent ")
         with _typed([str(litemq), "message", "tail", "orders"], tmp_path, environment) as tail:
@@ -100,7 +113,17 @@ def test_a_wrong_argument_is_found_by_the_users_type_checker(litemq: Path, tmp_p
         "        reveal_type(receipt.queue_offset)\n"
     )
     python = str(litemq.with_name("python"))
-    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "--cache-dir", str(tmp_path / "cache"), str(script)]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--python-executable",
+        python,
+        "--cache-dir",
+        str(tmp_path / "cache"),
+        str(script),
+    ]
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYPYPATH")}
     done = subprocess.run(command, cwd=tmp_path, env=kept, capture_output=True, text=True, check=False)
     assert 'script.py:6: error: Argument "keys"' in done.stdout, done.stdout

@@ -1,4 +1,4 @@
-"""The examples do what they say."""
+"""The examples run and print the documented results."""
 
 import asyncio
 import os
@@ -24,10 +24,17 @@ def test_what_the_producer_sends_the_consumer_bills(tmp_path: Path) -> None:
     with up(tmp_path) as (_, environment):
         settings = environment_of_commands(environment)
         sent = subprocess.run(
-            [sys.executable, EXAMPLES / "producer.py"], env=settings, capture_output=True, text=True, check=True, timeout=HANG_S
+            [sys.executable, EXAMPLES / "producer.py"],
+            env=settings,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=HANG_S,
         )
         assert len(sent.stdout.splitlines()) == 10
-        with subprocess.Popen([sys.executable, EXAMPLES / "consumer.py"], env=settings, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            [sys.executable, EXAMPLES / "consumer.py"], env=settings, stdout=subprocess.PIPE, text=True
+        ) as process:
             consumer = Running(process)
             billed = [consumer.wait_for("billed order").split() for _ in range(10)]
             assert sorted(int(words[2]) for words in billed) == list(range(1, 11))
@@ -38,9 +45,17 @@ def test_what_the_producer_sends_the_consumer_bills(tmp_path: Path) -> None:
 
 
 def test_the_worker_does_what_is_asked_for(tmp_path: Path) -> None:
-    with up(tmp_path) as (_, environment), running("worker", "worker:mq", cwd=EXAMPLES, environment=environment) as worker:
-        worker.wait_for("worker:mq is at work")
-        subprocess.run([sys.executable, EXAMPLES / "worker.py"], env=environment_of_commands(environment), check=True, timeout=HANG_S)
+    with (
+        up(tmp_path) as (_, environment),
+        running("worker", "worker:mq", cwd=EXAMPLES, environment=environment) as worker,
+    ):
+        worker.wait_for("worker:mq is running")
+        subprocess.run(
+            [sys.executable, EXAMPLES / "worker.py"],
+            env=environment_of_commands(environment),
+            check=True,
+            timeout=HANG_S,
+        )
         while sum("charged order" in line or "label of order" in line for line in worker.printed) < 10:
             worker.wait_for(" order ")
         while sum(int(payments) for _, payments in _BOOKED.findall("\n".join(worker.printed))) < 5:
@@ -63,7 +78,10 @@ def test_the_web_service_counts_what_it_sends(monkeypatch: pytest.MonkeyPatch) -
     service = _load("web_service")
 
     async def use() -> None:
-        async with service.lifespan(service.app), httpx.AsyncClient(transport=httpx.ASGITransport(service.app), base_url="http://x") as web:
+        async with (
+            service.lifespan(service.app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(service.app), base_url="http://x") as web,
+        ):
             for _ in range(3):
                 assert (await web.post("/orders", json={"item": "tea"})).status_code == 202
             async with asyncio.timeout(HANG_S):

@@ -1,4 +1,4 @@
-"""From nothing to a queried table in five commands, as the how-to has them: in a fresh environment from the built wheel, with Java."""
+"""Five commands of the how-to, from installation to a queried table."""
 
 import os
 import re
@@ -28,7 +28,11 @@ def test_from_nothing_to_a_queried_table(tmp_path: Path) -> None:
     commands = fresh_environment(tmp_path / "fresh", "spark")
     nameserver, broker = map(str, free_ports(2))
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LITEMQ_", "VIRTUAL_ENV", "SPARK_"))},
+        **{
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "LITEMQ_", "VIRTUAL_ENV", "SPARK_"))
+        },
         "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
         "LITEMQ_UP_NAMESERVER_PORT": nameserver,
         "LITEMQ_UP_PORT": broker,

@@ -1,4 +1,4 @@
-"""A group's offsets are set by command while producers send and consumers read, and set back: what was skipped comes, nothing is missed."""
+"""Offset reset and undo by command while producers send and consumers read: no message is missed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SESSION_MS = 600_000  # nobody is taken for gone because the machine is slow
 
 
 class Readers:
-    """Consumers that can be held at a gate, and what they have seen."""
+    """Consumers that can be paused at a gate, and the messages they have seen."""
 
     def __init__(self, *consumers: Consumer) -> None:
         self.consumers = consumers
@@ -34,13 +34,13 @@ class Readers:
             self._held.discard(consumer)
 
     async def hold(self) -> None:
-        """Until all of them stand at the gate: from then on nothing is seen."""
+        """Wait until all consumers are at the gate."""
         self.gate.clear()
         await eventually(lambda: len(self._held) == len(self.consumers))
 
 
 async def _send(mq: AsyncClient, count: list[int], stop: asyncio.Event) -> None:
-    """Slower than anybody reads, however busy the machine is: so that in the end all is read."""
+    """Send more slowly than consumers read, so that they can catch up."""
     while not stop.is_set():
         await mq.send_batch("orders", [b"%d" % number for number in range(count[0], count[0] + 10)])
         count[0] += 10
@@ -55,7 +55,9 @@ async def _joined(mq: AsyncClient, members: int) -> None:
 
 async def _scenario(folder: Path, environment: dict[str, str]) -> None:
     def command(*arguments: str, status: int = 0) -> str:
-        done = litemq("group", *arguments, "billing", "--topic", "orders", cwd=folder, environment=environment, check=False)
+        done = litemq(
+            "group", *arguments, "billing", "--topic", "orders", cwd=folder, environment=environment, check=False
+        )
         assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""``litemq worker`` with a broker in processes of its own: handlers run, hang, are killed, and are stopped."""
+"""``litemq worker`` with a real broker: handlers run, hang, are killed, are stopped."""
 
 import os
 import signal
@@ -58,12 +58,14 @@ def _up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def environment(_up: dict[str, str], request: pytest.FixtureRequest) -> dict[str, str]:
-    """With topics that no other test has."""
+    """Return an environment whose topics no other test uses."""
     return {**_up, "PREFIX": f"{abs(hash(request.node.name))}-"}
 
 
 def worker(environment: dict[str, str], *arguments: str) -> Any:
-    return running("worker", "shop:mq", "--log-level", "info", *arguments, cwd=Path(environment["FOLDER"]), environment=environment)
+    return running(
+        "worker", "shop:mq", "--log-level", "info", *arguments, cwd=Path(environment["FOLDER"]), environment=environment
+    )
 
 
 def call(environment: dict[str, str], topic: str, *args: object) -> None:
@@ -72,7 +74,7 @@ def call(environment: dict[str, str], topic: str, *args: object) -> None:
 
 
 def stop_at_once(worker: Running) -> None:
-    """By a second signal, when the first was heard."""
+    """Send a second signal after the first was received."""
     worker.process.send_signal(signal.SIGINT)
     worker.wait_for("stopping")
     assert worker.stop(signal.SIGTERM) == 0
@@ -80,8 +82,10 @@ def stop_at_once(worker: Running) -> None:
 
 def test_it_runs_handlers_and_stops_when_told(environment: dict[str, str]) -> None:
     call(environment, "sums", 1, 2)
-    with worker(environment, "--concurrency", "4", "--processes", "2", "--shutdown-timeout", f"{FOR_EVER_S:g}s") as running_worker:
-        line = running_worker.wait_for("is at work in 2 processes")
+    with worker(
+        environment, "--concurrency", "4", "--processes", "2", "--shutdown-timeout", f"{FOR_EVER_S:g}s"
+    ) as running_worker:
+        line = running_worker.wait_for("is running in 2 processes")
         prefix = environment["PREFIX"]
         assert f"add of {prefix}sums, nap of {prefix}naps" in line
         call(environment, "sums", 20, 22)
@@ -94,7 +98,7 @@ def test_it_runs_handlers_and_stops_when_told(environment: dict[str, str]) -> No
 
 def test_the_second_signal_gives_back_what_is_not_done(environment: dict[str, str]) -> None:
     with worker(environment, "--shutdown-timeout", f"{FOR_EVER_S:g}s") as running_worker:
-        running_worker.wait_for("is at work")
+        running_worker.wait_for("is running")
         call(environment, "naps", FOR_EVER_S)
         running_worker.wait_for("nap begins")
         stop_at_once(running_worker)
@@ -105,10 +109,10 @@ def test_the_second_signal_gives_back_what_is_not_done(environment: dict[str, st
 
 def test_a_process_whose_handler_cannot_be_stopped_is_replaced(environment: dict[str, str]) -> None:
     with worker(environment) as running_worker:
-        running_worker.wait_for("is at work")
+        running_worker.wait_for("is running")
         call(environment, "hangs", FOR_EVER_S)
         first = running_worker.wait_for(f"hang {FOR_EVER_S}").split()[-1]
-        running_worker.wait_for("it is replaced")
+        running_worker.wait_for("replacing a process")
         call(environment, "sums", 3, 4)
         second = running_worker.wait_for("sum 7").split()[-1]
         assert first != second
@@ -118,22 +122,22 @@ def test_a_process_whose_handler_cannot_be_stopped_is_replaced(environment: dict
 
 def test_a_process_whose_loop_does_not_turn_is_replaced(environment: dict[str, str]) -> None:
     with worker(environment, "--stall-timeout", "2s") as running_worker:
-        running_worker.wait_for("is at work")
+        running_worker.wait_for("is running")
         call(environment, "patterns")
         first = running_worker.wait_for("pattern").split()[-1]
         running_worker.wait_for("in pattern")  # where it hung, from the last words of the process
-        running_worker.wait_for("it is replaced")
+        running_worker.wait_for("replacing it")
         assert not Path(f"/proc/{first}").exists()
         running_worker.stop()
 
 
 def test_a_process_that_is_killed_is_replaced_and_ends_with_its_parent(environment: dict[str, str]) -> None:
     with worker(environment) as running_worker:
-        running_worker.wait_for("is at work")
+        running_worker.wait_for("is running")
         call(environment, "sums", 1, 1)
         first = int(running_worker.wait_for("sum 2").split()[-1])
         os.kill(first, signal.SIGKILL)
-        running_worker.wait_for("signal SIGKILL: it is replaced")
+        running_worker.wait_for("signal SIGKILL: replacing it")
         call(environment, "sums", 2, 2)
         second = int(running_worker.wait_for("sum 4").split()[-1])
         running_worker.process.kill()
@@ -141,7 +145,7 @@ def test_a_process_that_is_killed_is_replaced_and_ends_with_its_parent(environme
 
 
 def _runs(pid: int) -> bool:
-    """Whether it is one of ours; a number may be another's by now."""
+    """Return whether ``pid`` is a litemq process; process ids are reused."""
     try:
         return "litemq" in Path(f"/proc/{pid}/cmdline").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -152,13 +156,15 @@ def _runs(pid: int) -> bool:
     ("target", "code", "says"),
     [
         ("shop", 2, "write module:name"),
-        ("nothing:mq", 2, "there is no module 'nothing'"),
-        ("shop:add", 2, "'add' is no litemq.AsyncClient"),
-        ("shop:none", 2, "'none' is no litemq.AsyncClient"),
+        ("nothing:mq", 2, "no module 'nothing'"),
+        ("shop:add", 2, "'add' is not a litemq.AsyncClient"),
+        ("shop:none", 2, "'none' is not a litemq.AsyncClient"),
     ],
 )
 def test_what_cannot_be_run_says_why(environment: dict[str, str], target: str, code: int, says: str) -> None:
-    result = litemq("worker", target, cwd=Path(environment["FOLDER"]), check=False, environment={**environment, "COLUMNS": "200"})
+    result = litemq(
+        "worker", target, cwd=Path(environment["FOLDER"]), check=False, environment={**environment, "COLUMNS": "200"}
+    )
     assert result.returncode == code
     assert says in result.stderr
 

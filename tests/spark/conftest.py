@@ -1,4 +1,7 @@
-"""A real Spark session, and a real cluster of ours beside it. All of these tests carry the mark ``spark``."""
+"""Fixtures of the Spark tests: a Spark session and a cluster.
+
+All tests carry the mark ``spark``.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for all tests: starting one takes as long as many of them."""
+    """Share one session, since starting one takes as long as many tests."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # What a test gives to Spark's workers is found there by its name.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_HERE.parent), os.environ.get("PYTHONPATH", "")]))
@@ -59,13 +62,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """For a module: each test has topics of its own."""
+    """Run one cluster per module; each test uses its own topics."""
     folder = tmp_path_factory.mktemp("servers")
     data = folder / "broker"
     with (
         ServerProcess("nameserver", folder / "names.log", data_path=folder / "names") as names,
         ServerProcess(
-            "broker", folder / "broker.log", data_path=data, nameserver=names.address, broker_name="broker-a", file_size="64MiB"
+            "broker",
+            folder / "broker.log",
+            data_path=data,
+            nameserver=names.address,
+            broker_name="broker-a",
+            file_size="64MiB",
         ) as broker,
     ):
         yield Servers(names, broker, data)

@@ -1,4 +1,4 @@
-"""The archive on a real cluster: every message once, whatever is done again, in every kind of table."""
+"""Archive on a real cluster: every message once, in every table format."""
 
 from __future__ import annotations
 
@@ -43,15 +43,21 @@ def send(servers: Servers, topic: str, count: int, *, queues: int = 3, body: byt
 def expected(servers: Servers, topic: str) -> Counter[tuple[str, str, int, int]]:
     with litemq.Client(servers.url) as mq:
         fact = mq.admin.describe_topic(topic)
-    return Counter((queue.broker, topic, queue.queue_id, offset) for queue in fact.queues for offset in range(queue.least, queue.next))
+    return Counter(
+        (queue.broker, topic, queue.queue_id, offset)
+        for queue in fact.queues
+        for offset in range(queue.least, queue.next)
+    )
 
 
 def archived(location: str | Path) -> Counter[tuple[str, str, int, int]]:
-    """The keys of all rows of a table."""
+    """Return the keys of all rows of a table."""
     found: Counter[tuple[str, str, int, int]] = Counter()
     table = open_table(str(location))
     for file in table.files():
-        rows = pq.read_table(Path(location) / file.path, columns=["broker", "queue_id", "queue_offset"], partitioning=None)
+        rows = pq.read_table(
+            Path(location) / file.path, columns=["broker", "queue_id", "queue_offset"], partitioning=None
+        )
         assert rows.num_rows == file.rows
         for row in rows.to_pylist():
             found[row["broker"], file.partition["topic"], row["queue_id"], row["queue_offset"]] += 1
@@ -59,18 +65,22 @@ def archived(location: str | Path) -> Counter[tuple[str, str, int, int]]:
 
 
 @pytest.mark.essential
-def test_a_topic_is_archived_once_and_goes_on(spark: SparkSession, servers: Servers, tmp_path: Path, kind: TableFormat) -> None:
+def test_a_topic_is_archived_once_and_goes_on(
+    spark: SparkSession, servers: Servers, tmp_path: Path, kind: TableFormat
+) -> None:
     topic = f"archive-{kind}"
-    config = ArchiveConfig(url=servers.url, topics=(topic,), table=str(tmp_path / "lake"), table_format=kind, max_rows_per_batch=400)
+    config = ArchiveConfig(
+        url=servers.url, topics=(topic,), table=str(tmp_path / "lake"), table_format=kind, max_rows_per_batch=400
+    )
     send(servers, topic, 1000)
     said: list[str] = []
-    Archive(spark, config, say=said.append).run(once=True)
+    Archive(spark, config, print_line=said.append).run(once=True)
     assert archived(config.table) == expected(servers, topic)
     assert len(said) == 3
     assert said[-1].startswith("batch 2: 200 rows in 1 files")
     assert said[-1].endswith(", 0 behind")
-    Archive(spark, config, say=said.append).run(once=True)
-    assert said[-1] == "there is nothing new to archive"
+    Archive(spark, config, print_line=said.append).run(once=True)
+    assert said[-1] == "no new messages to archive"
     assert archived(config.table) == expected(servers, topic)
     send(servers, topic, 100)
     Archive(spark, config).run(once=True)
@@ -104,10 +114,12 @@ def test_a_batch_that_fails_is_done_again_and_is_there_once(
 
 
 def test_it_stops_after_the_batch(spark: SparkSession, servers: Servers, tmp_path: Path) -> None:
-    config = ArchiveConfig(url=servers.url, topics=("stops",), table=str(tmp_path / "lake"), trigger_ms=0, max_rows_per_batch=50)
+    config = ArchiveConfig(
+        url=servers.url, topics=("stops",), table=str(tmp_path / "lake"), trigger_ms=0, max_rows_per_batch=50
+    )
     send(servers, "stops", 300)
     said: list[str] = []
-    Archive(spark, config, say=said.append).run(stopping=lambda: len(said) >= 2)
+    Archive(spark, config, print_line=said.append).run(stopping=lambda: len(said) >= 2)
     assert len(said) >= 2
     assert sum(archived(config.table).values()) == 50 * len(said)
     assert read_status(config)["state"] == "stopped"
@@ -117,14 +129,19 @@ def test_small_files_are_joined_while_the_archive_goes_on(
     spark: SparkSession, servers: Servers, tmp_path: Path, kind: TableFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = f"joined-{kind}"
-    config = ArchiveConfig(url=servers.url, topics=(topic,), table=str(tmp_path / "lake"), table_format=kind, max_rows_per_batch=100)
+    config = ArchiveConfig(
+        url=servers.url, topics=(topic,), table=str(tmp_path / "lake"), table_format=kind, max_rows_per_batch=100
+    )
     send(servers, topic, 300)
     Archive(spark, config).run(once=True)
     table = open_table(config.table)
     assert len(table.files()) >= 3
     monkeypatch.setattr("litemq.spark.pipelines.compaction.time", _InTwoHours)
     done = compact_table(spark, table, config)
-    assert (done.files_before, done.files_after) == (len(table.files()) + done.files_before - done.files_after, len(table.files()))
+    assert (done.files_before, done.files_after) == (
+        len(table.files()) + done.files_before - done.files_after,
+        len(table.files()),
+    )
     assert len(table.files()) < 3
     assert archived(config.table) == expected(servers, topic)
     send(servers, topic, 100)
@@ -171,9 +188,9 @@ def test_bodies_are_parsed_once_and_what_would_not_parse_is_told(
     assert rows.selectExpr("queue_offset", "variant_get(value, '$.id', 'int')").collect() == [(0, 1), (1, 2)]
     rows = parsed_rows(spark, config, given, "queue_offset bigint, id bigint, names array<string>")
     assert [(row.id, len(row.names)) for row in rows.collect()] == [(1, 2), (2, 1)]
-    rows = parsed_rows(spark, config, UNPARSED, "topic string, queue_offset bigint, reason string, body binary").orderBy(
-        "topic", "queue_offset"
-    )
+    rows = parsed_rows(
+        spark, config, UNPARSED, "topic string, queue_offset bigint, reason string, body binary"
+    ).orderBy("topic", "queue_offset")
     assert [(row.topic, row.queue_offset, row.reason) for row in rows.collect()] == [
         (free, 2, "not JSON"),
         (free, 3, "not UTF-8"),
@@ -199,7 +216,7 @@ def parsed_rows(spark: SparkSession, config: ArchiveConfig, name: str, schema: s
 
 
 def table_files(location: str) -> list[Path]:
-    """The files that a table names, whichever columns it has."""
+    """Return the files of a table, whatever its columns."""
     if (Path(location) / "_delta_log").exists():
         return [Path(uri) for uri in DeltaTable(location).file_uris()]
     manifests = [json.loads(file.read_text()) for file in sorted((Path(location) / "_batches").glob("0*.json"))]
@@ -213,14 +230,14 @@ def test_what_cannot_be_done_is_said_in_our_words(spark: SparkSession, servers: 
         Archive(spark, replace(config, topics=("wordi",)))
     with pytest.raises(NoRouteError, match="no NameServer answers"):
         Archive(spark, replace(config, url="litemq://127.0.0.1:1"))
-    with pytest.raises(InvalidArgumentError, match=r"parsed topic 'wordy': 'id bigin' are no columns"):
+    with pytest.raises(InvalidArgumentError, match=r"parsed topic 'wordy': invalid columns 'id bigin'"):
         Archive(spark, replace(config, parsed={"wordy": "id bigin"}))
     Archive(spark, config).run(once=True)
-    with pytest.raises(CheckpointMismatchError, match="has rows already"):
+    with pytest.raises(CheckpointMismatchError, match="already has rows"):
         Archive(spark, replace(config, checkpoint=str(tmp_path / "new")))
     with pytest.raises(CheckpointMismatchError, match="is the checkpoint of another table"):
         Archive(spark, replace(config, table=str(tmp_path / "other"), checkpoint=config.checkpoint_location))
     nobody = replace(config, topics=(), topic_pattern="nobody-.*", table=str(tmp_path / "empty"))
     said: list[str] = []
-    Archive(spark, nobody, say=said.append).run(once=True)
-    assert said == ["there is no topic to archive yet"]
+    Archive(spark, nobody, print_line=said.append).run(once=True)
+    assert said == ["no topic to archive yet"]

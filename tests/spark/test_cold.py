@@ -1,4 +1,4 @@
-"""From the log to the table and back: after retention took nine tenths, whoever begins at the beginning sees every message."""
+"""Archived messages are readable after retention has deleted nine tenths of the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from litemq import AsyncClient, OutgoingMessage
-from litemq.client.consuming.archive_reading import Wanted
+from litemq.client.consuming.archive_reading import ArchiveRequest
 from litemq.client.engine.selection import EVERYTHING
 from litemq.client.sync.loop_thread import LoopThread
 from litemq.format.messages import MessageFields
@@ -44,7 +44,7 @@ async def _send(mq: AsyncClient, first: int, count: int) -> None:
 
 
 async def _all_there(cluster: ColdCluster, count: int) -> None:
-    """Also those that were delayed for a moment."""
+    """Check that all messages are present, including briefly delayed ones."""
     async with asyncio.timeout(HANG_S):
         while sum(cluster.next("orders", number) for number in range(QUEUES)) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -59,14 +59,16 @@ async def _read(mq: AsyncClient) -> dict[int, list[MessageFields]]:
 
 @pytest.fixture
 def beside() -> Iterator[LoopThread]:
-    """The cluster's own thread: this one is Spark's."""
+    """Run the cluster in another thread, since this one runs Spark."""
     thread = LoopThread()
     thread.start()
     yield thread
     thread.stop()
 
 
-def test_every_message_across_the_seam(spark: SparkSession, beside: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_message_across_the_seam(
+    spark: SparkSession, beside: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     can_read_archives(monkeypatch)
 
     async def begin() -> dict[int, bytes]:
@@ -74,14 +76,18 @@ def test_every_message_across_the_seam(spark: SparkSession, beside: LoopThread, 
         await _send(mq, 0, COUNT)
         await _all_there(cluster, COUNT)
         await cluster.drop_old()
-        assert all(cluster.least("orders", number) == 0 for number in range(QUEUES)), "nothing goes before it is archived"
+        assert all(cluster.least("orders", number) == 0 for number in range(QUEUES)), (
+            "nothing goes before it is archived"
+        )
         return {number: cluster.raw("orders", number, 0, cluster.next("orders", number)) for number in range(QUEUES)}
 
     async def end(stored: dict[int, bytes]) -> None:
         fact = await mq.admin.describe_archive("orders")
         ends = {number: cluster.next("orders", number) for number in range(QUEUES)}
         assert fact.location == cluster.location
-        assert {queue.queue_id: (queue.begin, queue.next) for queue in fact.queues} == {number: (0, end) for number, end in ends.items()}
+        assert {queue.queue_id: (queue.begin, queue.next) for queue in fact.queues} == {
+            number: (0, end) for number, end in ends.items()
+        }
         await _send(mq, COUNT, 100)
         await _all_there(cluster, COUNT + 100)
         everything = cluster.messages("orders", QUEUES)
@@ -90,7 +96,9 @@ def test_every_message_across_the_seam(spark: SparkSession, beside: LoopThread, 
         assert kept <= (COUNT + 100) / 10, "nine tenths are gone"
         topic_id = dict(fact.topic_ids)[NAME]
         for number, until in ends.items():
-            portions = TableArchive(cluster.location, "orders").read(Wanted(NAME, number, topic_id, 0, until, 1 << 20, EVERYTHING))
+            portions = TableArchive(cluster.location, "orders").read(
+                ArchiveRequest(NAME, number, topic_id, 0, until, 1 << 20, EVERYTHING)
+            )
             assert b"".join(portion.records for portion in portions) == stored[number], "bit for bit"
         async with asyncio.timeout(HANG_S):
             assert await _read(mq) == everything, "every message, in order, once"
@@ -103,7 +111,11 @@ def test_every_message_across_the_seam(spark: SparkSession, beside: LoopThread, 
         beside.run(mq.open())
         stack.callback(lambda: beside.run(mq.close()))
         stored = beside.run(begin())
-        config = ArchiveConfig(url=cluster.url, topics=("orders",), table=cluster.location, max_rows_per_batch=COUNT // 2)
+        config = ArchiveConfig(
+            url=cluster.url, topics=("orders",), table=cluster.location, max_rows_per_batch=COUNT // 2
+        )
         Archive(spark, config).run(once=True)
-        assert sum(file.rows for file in open_table(cluster.location).files()) == COUNT, "a row for each entry, and no other"
+        assert sum(file.rows for file in open_table(cluster.location).files()) == COUNT, (
+            "a row for each entry, and no other"
+        )
         beside.run(end(stored))

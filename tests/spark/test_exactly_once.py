@@ -1,6 +1,6 @@
-"""Exactly once, whatever is killed: the archive of a topic that a producer fills, and a stream from one topic into another.
+"""Exactly once under kills: the archive of a topic under load, and a stream between topics.
 
-``LITEMQ_CHAOS_KILLS`` says how often; then, and only then, the producer sends as fast as it can.
+``LITEMQ_CHAOS_KILLS`` sets the number of kills; if it is set, the producer sends as fast as it can.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import litemq
 from support.processes import ServerProcess
 from support.spark_kills import ARCHIVE_KILLS, COPY_KILLS, WITHIN, finish, first
 from support.spark_processes import EndedError, SparkDriver, SparkProcess, spark_environment
-from support.spark_rows import KEY, bodies_by_place, places_named, queue_entries, row_problems
+from support.spark_rows import KEY, bodies_by_position, named_positions, queue_entries, row_problems
 
 CHAOS: Final = int(os.environ.get("LITEMQ_CHAOS_KILLS", "0"))
 # How many are sent, for the disk's sake; how fast; and how many a batch has while something is killed: several are needed for each.
@@ -77,13 +77,24 @@ def test_the_archive_has_every_entry_once(cluster: Cluster, tmp_path: Path) -> N
         mq.admin.create_topic("orders", queues=2)
 
     def archive(name: str, *more: str, **environment: str) -> SparkDriver:
-        arguments = ["-m", "litemq", "pipeline", "run", "archive", f"--url={cluster.url}", "--topics=orders", f"--table={table}"]
+        arguments = [
+            "-m",
+            "litemq",
+            "pipeline",
+            "run",
+            "archive",
+            f"--url={cluster.url}",
+            "--topics=orders",
+            f"--table={table}",
+        ]
         arguments += ["--trigger=0s", "--compact-every-batches=2", f"--spark-master={MASTER}", *more]
         return SparkDriver(arguments, tmp_path / f"archive-{name}.log", LITEMQ_TEST_HOURS_OVER="1", **environment)
 
     with cluster.producing("orders", tmp_path) as producer:
         for number, kill in enumerate(first(CHAOS or 1, ARCHIVE_KILLS)):
-            start = partial(archive, str(number), f"--max-rows-per-batch={PER_BATCH}", **kill.environment(tmp_path, number))
+            start = partial(
+                archive, str(number), f"--max-rows-per-batch={PER_BATCH}", **kill.environment(tmp_path, number)
+            )
             kill.happen(start, lambda driver: driver.wait_for("batch ", WITHIN))
             say("killed:", kill.what)
         producer.stop()
@@ -96,8 +107,12 @@ def test_the_archive_has_every_entry_once(cluster: Cluster, tmp_path: Path) -> N
     assert row_problems(rows, entries) == []
     assert rows.num_rows > 1000
     if not CHAOS:
-        brokers, queues, offsets, bodies = (rows[name].to_pylist() for name in ("broker", "queue_id", "queue_offset", "body"))
-        assert dict(zip(zip(brokers, queues, offsets, strict=True), bodies, strict=True)) == bodies_by_place(cluster.url, "orders")
+        brokers, queues, offsets, bodies = (
+            rows[name].to_pylist() for name in ("broker", "queue_id", "queue_offset", "body")
+        )
+        assert dict(zip(zip(brokers, queues, offsets, strict=True), bodies, strict=True)) == bodies_by_position(
+            cluster.url, "orders"
+        )
 
 
 def test_a_stream_into_a_topic_writes_every_row_once(cluster: Cluster, tmp_path: Path) -> None:
@@ -107,11 +122,19 @@ def test_a_stream_into_a_topic_writes_every_row_once(cluster: Cluster, tmp_path:
     failed = tmp_path / "failed-after-half"
 
     def copy(name: str, *more: str, **environment: str) -> SparkDriver:
-        arguments = [str(SUPPORT / "spark_copy.py"), MASTER, cluster.url, "source", "target", str(tmp_path / "checkpoint"), *more]
+        arguments = [
+            str(SUPPORT / "spark_copy.py"),
+            MASTER,
+            cluster.url,
+            "source",
+            "target",
+            str(tmp_path / "checkpoint"),
+            *more,
+        ]
         return SparkDriver([*arguments, "--fail-after-half", str(failed)], tmp_path / f"copy-{name}.log", **environment)
 
     def is_at_work(driver: SparkDriver) -> None:
-        """Something new has come to the target; and a broker dies, too, which is back at once."""
+        """Return whether the target has new rows; also kill a broker, which restarts immediately."""
         before = _count(cluster.url, "target")
         until = time.monotonic() + WITHIN
         while _count(cluster.url, "target") <= before:
@@ -135,7 +158,7 @@ def test_a_stream_into_a_topic_writes_every_row_once(cluster: Cluster, tmp_path:
 
     assert failed.exists(), "no task failed after half its rows"
     entries = queue_entries(cluster.url, ["source"])
-    rows = places_named(cluster.url, "target", "source")
+    rows = named_positions(cluster.url, "target", "source")
     say(f"{rows.num_rows:,} messages, {sum(map(len, entries.values())):,} in the source")
     assert row_problems(rows, entries) == []
     assert rows.num_rows > 1000

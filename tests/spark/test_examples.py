@@ -1,4 +1,4 @@
-"""From a topic to a chart: the notebook's cells, and the declarative pipeline, do what they say."""
+"""Spark examples: the notebook's cells and the declarative pipeline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PICTURES: Final = "drawing is a dependency of developers: pip install matplotlib
 
 
 def create(servers: Servers, topic: str) -> None:
-    """What ``litemq up`` does by itself."""
+    """Create the topic, as ``litemq up`` does automatically."""
     with litemq.Client(servers.url) as mq:
         mq.admin.create_topic(topic)
 
@@ -46,7 +46,7 @@ def test_the_notebook(spark: SparkSession, servers: Servers, monkeypatch: pytest
 
 
 def test_the_declarative_pipeline(servers: Servers, tmp_path: Path) -> None:
-    """Once; twice where there is time for it: the second run takes what has come since the first, and nothing again."""
+    """The second run, in the long form, reads only the messages since the first."""
     (tmp_path / "pipeline").mkdir()
     for path in (EXAMPLES / "pipeline").rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -62,7 +62,12 @@ def test_the_declarative_pipeline(servers: Servers, tmp_path: Path) -> None:
                 mq.send("pipeline-orders", json.dumps({"id": number, "customer": customer, "amount": number}))
                 spent[customer] += number
         run = subprocess.run(
-            [Path(sys.executable).with_name("spark-pipelines"), "run", "--conf", "spark.sql.catalogImplementation=hive"],
+            [
+                Path(sys.executable).with_name("spark-pipelines"),
+                "run",
+                "--conf",
+                "spark.sql.catalogImplementation=hive",
+            ],
             cwd=tmp_path / "pipeline",
             env=spark_environment(LITEMQ_URL=servers.url, SPARK_LOCAL_DIRS=str(tmp_path / "local")),
             capture_output=True,
@@ -83,5 +88,7 @@ def test_the_declarative_pipeline(servers: Servers, tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert drawn.stdout == "spent.png: " + ", ".join(f"{name} {amount}" for name, amount in sorted(spent.items())) + "\n"
+    assert (
+        drawn.stdout == "spent.png: " + ", ".join(f"{name} {amount}" for name, amount in sorted(spent.items())) + "\n"
+    )
     assert (tmp_path / "pipeline" / "spent.png").stat().st_size > 1000

@@ -1,4 +1,4 @@
-"""Spark itself runs here, and a cluster of ours beside it."""
+"""Spark and a cluster run on this machine."""
 
 from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""Writing from Spark: every column arrives, and each row once."""
+"""Spark sink: every column is written, and each row once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import litemq
-from litemq.client.engine.routes import queue_of_key
+from litemq.client.engine.routes import queue_for_key
 from support.servers import Servers
 from support.topic_rows import read_rows
 
@@ -43,7 +43,7 @@ def test_every_column_arrives(spark: SparkSession, servers: Servers) -> None:
     _write(spark.createDataFrame(full, SCHEMA), servers, topic=topic)
     one, two = sorted(read_rows(servers.url, topic, 2).to_pylist(), key=lambda row: bytes(row["body"]))
     assert (one["keys"], one["tags"], dict(one["properties"])) == (["k1", "k2"], ["red"], {"a": "b"})
-    assert (one["sharding_key"], one["message_id"], one["queue_id"]) == ("cart 7", "id-1", queue_of_key("cart 7", 3))
+    assert (one["sharding_key"], one["message_id"], one["queue_id"]) == ("cart 7", "id-1", queue_for_key("cart 7", 3))
     assert (two["keys"], two["tags"], two["properties"], two["sharding_key"]) == ([], [], [], "")
     assert len(two["message_id"]) == 31
     with litemq.Client(servers.url) as mq, mq.consumer(topic, group_id="readers") as consumer:
@@ -117,15 +117,17 @@ def test_what_is_wrong_is_said_in_our_words(
 
 
 def test_a_topic_is_not_overwritten(spark: SparkSession, servers: Servers) -> None:
-    with pytest.raises(PySparkException, match="only appended to"):
-        spark.range(1).select(f.lit("x").alias("body")).write.format("litemq").mode("overwrite").option("url", servers.url).save()
+    with pytest.raises(PySparkException, match="append-only"):
+        spark.range(1).select(f.lit("x").alias("body")).write.format("litemq").mode("overwrite").option(
+            "url", servers.url
+        ).save()
 
 
 # Streams ----------------------------------------------------------------------------------------------------------------------
 
 
 class Stream:
-    """Files of numbers to a topic, a batch a file."""
+    """A stream of files of numbers to a topic, one batch per file."""
 
     def __init__(self, spark: SparkSession, servers: Servers, topic: str, folder: Path) -> None:
         self._spark, self._servers, self.topic = spark, servers, topic
@@ -178,7 +180,7 @@ def test_a_stream_writes_each_row_once_though_a_task_fails(stream: Stream, serve
 
 
 def test_a_batch_that_spark_repeats_is_not_written_again(stream: Stream, servers: Servers) -> None:
-    """As when the driver dies between our commit and Spark's own."""
+    """Simulate a driver that dies between our commit and Spark's."""
     stream.add(2, 50)
     stream.run()
     for commit in (stream.checkpoint / "commits").glob("*1*"):

@@ -1,4 +1,4 @@
-"""Both phases of a write against real brokers, without a session: tries that fail, come twice or late, and drivers that die in between."""
+"""Two-phase write against real brokers: failed, repeated and late attempts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Shares = dict[str, list[Winner]]
 
 
 class Cluster:
-    """Two brokers, of which one can be gone for a while."""
+    """Two brokers, one of which can be stopped for a while."""
 
     def __init__(self, url: str, brokers: dict[str, ServerProcess]) -> None:
         self.url = url
@@ -34,8 +34,10 @@ class Cluster:
             mq.admin.create_topic(topic, queues=queues)
         return topic
 
-    def write(self, topic: str, query: str, batch: int, rows: list[str], *, partition: int = 0, attempt: int = 1) -> Shares:
-        """One attempt of a task; returns its winners for the driver."""
+    def write(
+        self, topic: str, query: str, batch: int, rows: list[str], *, partition: int = 0, attempt: int = 1
+    ) -> Shares:
+        """Write one attempt of a task, and return its winners."""
         batches = [pa.record_batch({"body": pa.array(rows[at : at + 2])}) for at in range(0, len(rows), 2)]
         said = Attempt(query=query, batch=batch, partition=partition, attempt=attempt)
         counts = write_rows(batches, topic, said, self.blocking)
@@ -46,7 +48,10 @@ class Cluster:
 
     def undecided(self, query: str) -> int:
         request = DescribeSinkRequest(query=query).SerializeToString()
-        return sum(SinkAnswer.FromString(self.blocking.ask(name, Opcode.DESCRIBE_SINK, request)).undecided for name in self.names)
+        return sum(
+            SinkAnswer.FromString(self.blocking.ask(name, Opcode.DESCRIBE_SINK, request)).undecided
+            for name in self.names
+        )
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +60,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with ServerProcess("nameserver", folder / "names.log", data_path=folder / "names") as names:
         made = {
             name: ServerProcess(
-                "broker", folder / f"{name}.log", data_path=folder / name, nameserver=names.address, broker_name=name, file_size="16MiB"
+                "broker",
+                folder / f"{name}.log",
+                data_path=folder / name,
+                nameserver=names.address,
+                broker_name=name,
+                file_size="16MiB",
             )
             for name in ("broker-a", "broker-b")
         }
@@ -81,7 +91,7 @@ def test_nothing_is_seen_before_the_decision_and_everything_behind_it(cluster: C
 
 
 def test_of_two_tries_one_counts(cluster: Cluster) -> None:
-    """A task that failed after half its rows, one that ran twice, and one whose rows came in another order the second time."""
+    """Tasks that failed halfway, ran twice, or had another row order."""
     topic = cluster.create("tries")
     cluster.write(topic, "tries", 0, _rows(20), partition=0, attempt=1)
     winners = cluster.write(topic, "tries", 0, _rows(40), partition=0, attempt=2)
@@ -116,7 +126,14 @@ def test_a_driver_that_dies_between_two_brokers(cluster: Cluster) -> None:
     commit(cluster.blocking.ask, cluster.names, "between", 7, {}, decided=True)
     assert cluster.bodies(topic, 40) == _rows(40)
     assert cluster.undecided("between") == 0
-    commit(cluster.blocking.ask, cluster.names, "between", 8, cluster.write(topic, "between", 8, _rows(4, "next")), decided=False)
+    commit(
+        cluster.blocking.ask,
+        cluster.names,
+        "between",
+        8,
+        cluster.write(topic, "between", 8, _rows(4, "next")),
+        decided=False,
+    )
     assert cluster.bodies(topic, 44) == sorted(_rows(40) + _rows(4, "next"))
 
 
@@ -150,5 +167,7 @@ def test_a_broker_that_is_killed_while_a_task_writes(cluster: Cluster) -> None:
 
 
 def test_a_topic_that_is_not_there(cluster: Cluster) -> None:
-    with pytest.raises(NoRouteError, match="no broker has topic 'missing': create it with `litemq topic create missing`"):
+    with pytest.raises(
+        NoRouteError, match="no broker has topic 'missing': create it with `litemq topic create missing`"
+    ):
         cluster.write("missing", "missing", 0, _rows(1))

@@ -1,4 +1,4 @@
-"""Topics as a table: every message once, what was asked for and no more, and errors in our words."""
+"""Topics as a table: every requested message once, and LiteMQ's errors."""
 
 import time
 from datetime import UTC, datetime
@@ -22,7 +22,11 @@ def url(servers: Servers) -> str:
         for start in range(0, MESSAGES, 500):
             messages = [
                 litemq.OutgoingMessage(
-                    b"%05d" % i, tags=["even" if i % 2 == 0 else "odd"], keys=[f"k{i % 100}"], properties={"n": str(i)}, ordering_key=str(i)
+                    b"%05d" % i,
+                    tags=["even" if i % 2 == 0 else "odd"],
+                    keys=[f"k{i % 100}"],
+                    properties={"n": str(i)},
+                    ordering_key=str(i),
                 )
                 for i in range(start, start + 500)
             ]
@@ -52,13 +56,19 @@ def test_every_message_is_a_row(spark: SparkSession, url: str) -> None:
     assert {row.broker for row in rows} == {"broker-a"}
     assert len({(row.queue_id, row.queue_offset) for row in rows}) == MESSAGES
     one = next(row for row in rows if row.body == b"00007")
-    assert (one.topic, one.tags, one.keys, one.properties, one.sharding_key) == ("orders", ["odd"], ["k7"], {"n": "7"}, "7")
+    assert (one.topic, one.tags, one.keys, one.properties, one.sharding_key) == (
+        "orders",
+        ["odd"],
+        ["k7"],
+        {"n": "7"},
+        "7",
+    )
     assert one.store_timestamp.year >= 2024
     assert one.delay_time is None
 
 
 def test_only_what_is_committed_is_a_row(spark: SparkSession, servers: Servers) -> None:
-    """Of transactions that wait, or were rolled back, nothing is seen: neither at the broker nor in the files of its log."""
+    """Messages of pending and rolled-back transactions are not read."""
     with litemq.Client(servers.url) as mq:
         mq.admin.create_topic("accounts", queues=2)
         for body in (b"open", b"gone", b"kept"):
@@ -76,14 +86,24 @@ def test_only_what_is_committed_is_a_row(spark: SparkSession, servers: Servers) 
 
 
 def test_more_tasks_have_the_same_rows(spark: SparkSession, url: str) -> None:
-    frame = read(spark, url, "broker string, queue_id bigint, queue_offset bigint", minPartitions="5", maxRecordsPerPartition="900")
+    frame = read(
+        spark,
+        url,
+        "broker string, queue_id bigint, queue_offset bigint",
+        minPartitions="5",
+        maxRecordsPerPartition="900",
+    )
     assert frame.rdd.getNumPartitions() == 7
     assert len(set(frame.collect())) == MESSAGES
 
 
 @pytest.mark.parametrize("how", ["schema", "columns"])
 def test_only_some_columns(spark: SparkSession, url: str, how: str) -> None:
-    frame = read(spark, url, "queue_offset bigint, topic string") if how == "schema" else read(spark, url, columns="queue_offset,topic")
+    frame = (
+        read(spark, url, "queue_offset bigint, topic string")
+        if how == "schema"
+        else read(spark, url, columns="queue_offset,topic")
+    )
     assert frame.columns == ["queue_offset", "topic"]
     assert frame.count() == MESSAGES
 
@@ -145,11 +165,11 @@ def test_filters_are_pushed_down_where_that_is_on(spark: SparkSession, url: str)
 def test_what_goes_wrong_is_said_in_our_words(spark: SparkSession, url: str) -> None:
     assert "no broker has topic 'order'. Did you mean 'orders'?" in failure(read(spark, url, subscribe="order"))
     assert "no NameServer answers at litemq://127.0.0.1:1" in failure(read(spark, "litemq://127.0.0.1:1"))
-    assert "were asked for, and it has 0" in failure(read(spark, url, startingOffsets='{"orders": {"0": 999999}}'))
+    assert "were requested, but it has 0" in failure(read(spark, url, startingOffsets='{"orders": {"0": 999999}}'))
     for options, said in (
         ({"subscribed": "orders"}, "no option 'subscribed'. Did you mean 'subscribe'?"),
-        ({"columns": "bodi"}, "no column 'bodi'"),
-        ({"startingOffsets": "latest"}, "there is nothing behind the latest message"),
+        ({"columns": "bodi"}, "unknown column 'bodi'"),
+        ({"startingOffsets": "latest"}, "there is nothing after the latest message"),
     ):
         with pytest.raises(PySparkException) as caught:
             read(spark, url, **options).collect()

@@ -1,4 +1,4 @@
-"""Spark as a cluster, not only ``local``: a master and two workers on loopback run source, sink and archive, with an executor killed in between."""
+"""Spark standalone cluster: source, sink and archive, with a killed executor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 import litemq
 from support.servers import Servers
 from support.spark_processes import SparkCluster, SparkDriver, SparkProcess, spark_environment
-from support.spark_rows import KEY, bodies_by_place, queue_entries, row_problems
+from support.spark_rows import KEY, bodies_by_position, queue_entries, row_problems
 
 WITHIN: Final = 900.0
 SUPPORT: Final = Path(__file__).parents[1] / "support"
@@ -35,7 +35,7 @@ def fill(servers: Servers, topic: str, count: int) -> None:
 
 
 def wait_until(url: str, topic: str, count: int, driver: SparkProcess) -> None:
-    """Until so much is in a topic."""
+    """Wait until a topic has ``count`` messages."""
     until = time.monotonic() + WITHIN
     while sum(map(len, queue_entries(url, [topic]).values())) < count:
         assert driver.is_running, driver.tail()
@@ -60,16 +60,36 @@ def test_source_and_sink(servers: Servers, executors: SparkCluster, tmp_path: Pa
         for offset in offsets
     }
     assert len(expected) == count
-    assert Counter(bodies_by_place(servers.url, "standalone-target").values()) == Counter(expected)
+    assert Counter(bodies_by_position(servers.url, "standalone-target").values()) == Counter(expected)
 
 
 def test_the_archive(servers: Servers, executors: SparkCluster, tmp_path: Path) -> None:
     with litemq.Client(servers.url) as mq:
         mq.admin.create_topic("standalone-orders", queues=2)
     table = tmp_path / "table"
-    arguments = ["-m", "litemq", "pipeline", "run", "archive", f"--url={servers.url}", "--topics=standalone-orders", f"--table={table}"]
-    arguments += ["--trigger=0s", f"--spark-master={executors.url}", "--spark-settings=spark.executor.memory=512m;spark.executor.cores=1"]
-    producing = [sys.executable, str(SUPPORT / "spark_producer.py"), servers.url, "standalone-orders", "1000000", "2000"]
+    arguments = [
+        "-m",
+        "litemq",
+        "pipeline",
+        "run",
+        "archive",
+        f"--url={servers.url}",
+        "--topics=standalone-orders",
+        f"--table={table}",
+    ]
+    arguments += [
+        "--trigger=0s",
+        f"--spark-master={executors.url}",
+        "--spark-settings=spark.executor.memory=512m;spark.executor.cores=1",
+    ]
+    producing = [
+        sys.executable,
+        str(SUPPORT / "spark_producer.py"),
+        servers.url,
+        "standalone-orders",
+        "1000000",
+        "2000",
+    ]
     with (
         SparkProcess(producing, tmp_path / "producer.log", spark_environment()) as producer,
         SparkDriver(arguments, tmp_path / "archive.log") as driver,

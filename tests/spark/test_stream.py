@@ -1,4 +1,4 @@
-"""Topics as a stream in Spark itself: batches, restarts, new topics, and an error in our words."""
+"""Topics as a stream in Spark: batches, restarts, new topics and errors."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def send(mq: litemq.Client, topic: str, first: int, count: int) -> None:
 
 
 class Stream:
-    """A query that gathers what it reads, and can be started again."""
+    """A restartable query that collects the rows it reads."""
 
     def __init__(self, spark: SparkSession, url: str, folder: Path) -> None:
         self._spark = spark
@@ -43,12 +43,20 @@ class Stream:
         self.keys += [(row.broker, row.topic, row.queue_id, row.queue_offset) for row in rows]
 
     def start(self, available_now: bool = True, **options: str) -> StreamingQuery:
-        reader = self._spark.readStream.format("litemq").options(url=self.url, columns=COLUMNS, **{"startingOffsets": "earliest"} | options)
-        writer = reader.load().writeStream.foreachBatch(self._take).option("checkpointLocation", str(self.folder / "checkpoint"))
-        return (writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")).start()
+        reader = self._spark.readStream.format("litemq").options(
+            url=self.url, columns=COLUMNS, **{"startingOffsets": "earliest"} | options
+        )
+        writer = (
+            reader.load()
+            .writeStream.foreachBatch(self._take)
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+        )
+        return (
+            writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
+        ).start()
 
     def run(self, **options: str) -> None:
-        """To the end of what is there."""
+        """Run to the end of the topic."""
         self.start(True, **options).awaitTermination()
 
     @property
@@ -85,7 +93,9 @@ def test_batches_are_as_large_as_allowed_and_a_restart_goes_on(stream: Stream, m
     assert stream.bodies == [*range(280)]
     group = mq.admin.describe_group(f"g-{topic}")
     assert group is not None
-    assert sum(queue.committed for queue in group.queues) == 250, "of the last batch, the group hears when the query goes on"
+    assert sum(queue.committed for queue in group.queues) == 250, (
+        "of the last batch, the group hears when the query goes on"
+    )
 
 
 def test_a_running_stream_finds_new_messages_and_new_topics(stream: Stream, mq: litemq.Client, topic: str) -> None:

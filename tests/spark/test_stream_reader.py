@@ -1,4 +1,4 @@
-"""A stream's reader, asked as Spark asks it, across restarts, growth and losses; and never another cluster's. No session is needed for it."""
+"""Stream reader across restarts, new queues, losses and a changed cluster, without a Spark session."""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def send(mq: litemq.Client, topic: str, first: int, count: int) -> None:
 
 
 class Query:
-    """What Spark does with a reader: offsets are kept as JSON, a batch is planned before it is read, and done when it is."""
+    """Spark's use of a reader: offsets as JSON, then plan, read and commit."""
 
     def __init__(self, url: str, topic: str) -> None:
         self._given = {"url": url, "subscribe": topic, "startingOffsets": "earliest"}
@@ -39,7 +39,7 @@ class Query:
         self.batches: list[list[int]] = []
 
     def run(self, dies: bool = False, **options: str) -> None:
-        """To the end of what is there. ``dies``: in the middle of its first batch."""
+        """Run to the end of the topic. ``dies`` stops in the middle of the first batch."""
         given = self._given | options
         given = {name: value for name, value in given.items() if value}
         reader = StreamReader(parse_read_options(given, "stream"), ("queue_offset", "body"))
@@ -61,7 +61,7 @@ class Query:
             self._done = start = end
 
     def edit(self, **parts: Any) -> None:
-        """The checkpoint, changed by hand."""
+        """Edit the checkpoint."""
         assert self._done is not None
         self._done = json.dumps(json.loads(self._done) | parts)
 
@@ -88,7 +88,9 @@ def test_batches_are_as_large_as_allowed_and_a_restart_goes_on(query: Query, mq:
     assert sum(queue.committed for queue in group.queues) == 280
 
 
-def test_a_batch_that_was_planned_is_the_same_when_it_is_read_again(query: Query, mq: litemq.Client, topic: str) -> None:
+def test_a_batch_that_was_planned_is_the_same_when_it_is_read_again(
+    query: Query, mq: litemq.Client, topic: str
+) -> None:
     mq.admin.create_topic(topic, queues=2)
     send(mq, topic, 0, 50)
     query.run(True)
@@ -133,7 +135,8 @@ def test_a_topic_created_anew(query: Query, mq: litemq.Client, topic: str) -> No
     mq.admin.create_topic(topic, queues=1)
     send(mq, topic, 30, 10)
     with pytest.raises(
-        DataLossError, match=r"offsets 20 … 29 are gone before the query has read them, the topic was deleted, and created anew"
+        DataLossError,
+        match=r"offsets 20 … 29 were lost before the query read them: deleted with their topic, which was then recreated",
     ):
         query.run()
     query.run(failOnDataLoss="false")
@@ -145,7 +148,9 @@ def test_a_checkpoint_of_another_cluster(query: Query, mq: litemq.Client, topic:
     send(mq, topic, 0, 10)
     query.run()
     query.edit(topics={f"{topic}/broker-a": "99@5"})
-    with pytest.raises(CheckpointMismatchError, match=r"is at offset 10, and this queue has 0 … 10 in another topic of the same name"):
+    with pytest.raises(
+        CheckpointMismatchError, match=r"is at offset 10, but this queue has 0 … 10 in another topic of the same name"
+    ):
         query.run(failOnDataLoss="false")
 
 

@@ -11,18 +11,29 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+    "contracts"
+]
 
 # For each contract an import that it forbids: the importing file, and the line.
 FORBIDDEN = {
     "Layers point down, siblings apart": ("net/frame.py", "import litemq.server.broker"),
-    "Broker: a capability stands on the few below it": ("broker/timers/firing.py", "import litemq.broker.delivery.lessor"),
-    "Client: faces above, the engine's seam below": ("client/messages/message.py", "import litemq.client.consuming.feed"),
+    "Broker: a capability stands on the few below it": (
+        "broker/timers/firing.py",
+        "import litemq.broker.delivery.lessor",
+    ),
+    "Client: faces above, the engine's seam below": (
+        "client/messages/message.py",
+        "import litemq.client.consuming.feed",
+    ),
     "Client: nothing in front of the engine interface imports what is behind it": (
         "client/consuming/feed.py",
         "import litemq.client.transport.channel",
     ),
-    "Storage: files, log, projections, store, tools": ("storage/log/commitlog.py", "import litemq.storage.queues.queues"),
+    "Storage: files, log, projections, store, tools": (
+        "storage/log/commitlog.py",
+        "import litemq.storage.queues.queues",
+    ),
     "Spark: a task needs no broker": ("spark/schema.py", "import litemq.broker.limits"),
     "Client: a client opens no store": ("client/config.py", "import litemq.storage.config"),
     "Spark: read, write and log stand apart": ("spark/write/sink.py", "import litemq.spark.read.rows"),
@@ -30,9 +41,15 @@ FORBIDDEN = {
         "storage/state/delivery/tries.py",
         "import litemq.storage.state.machine_parts",
     ),
-    "CLI: main above the commands, the commands above their parts": ("cli/processes/child.py", "import litemq.cli.commands.up"),
+    "CLI: main above the commands, the commands above their parts": (
+        "cli/processes/child.py",
+        "import litemq.cli.commands.up",
+    ),
     "Arrow: only its own package, Spark's and the benchmarks import pyarrow": ("storage/config.py", "import pyarrow"),
-    "Spark: only its package and the benchmarks import pyspark or a table library": ("cli/commands/pipeline.py", "import pyspark"),
+    "Spark: only its package and the benchmarks import pyspark or a table library": (
+        "cli/commands/pipeline.py",
+        "import pyspark",
+    ),
     "pandas: Spark needs it, LiteMQ does not": ("spark/schema.py", "import pandas"),
     "No package has an import cycle among its children": ("cli/rendering/output.py", "import litemq.cli.main"),
 }

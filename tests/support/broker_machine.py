@@ -1,4 +1,4 @@
-"""Histories of a broker: any requests in any order, and stops in between after which it knows what it knew."""
+"""State machines of a broker: any requests in any order, with stops after which it must know the same."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ from support.quick_disk import QuickDisk
 __all__ = ["BrokerMachine"]
 
 T = TypeVar("T")
-_SMALL = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0)
+_SMALL = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0
+)
 
 
 class BrokerMachine(RuleBasedStateMachine):
-    """A broker with a topic ``orders``, over a store in memory or on disk; each begins with ``open_first``."""
+    """A broker with a topic ``orders``, over a store in memory or on disk. Each run begins with ``open_first``."""
 
     is_on_disk = False
     limits: BrokerLimits | None = None
@@ -46,11 +48,11 @@ class BrokerMachine(RuleBasedStateMachine):
         self._open()
 
     def meet(self) -> None:
-        """There is a new broker: whoever asks it is new, too."""
+        """A new broker has started: replace the clients, too."""
         raise NotImplementedError
 
     def copy_the_rest(self) -> None:
-        """Let it do all that it would do by itself, and look."""
+        """Let the broker do its background work, and check the result."""
         raise NotImplementedError
 
     def ask(self, request: Coroutine[None, None, T]) -> T:
@@ -83,7 +85,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.broker.close()
         await asyncio.gather(*self.broker.context.answers._tasks, return_exceptions=True)
 
-    # Stops ------------------------------------------------------------------------------------------------------------------------
+    # Stops ----------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.is_on_disk)
     @rule(lost=st.sampled_from(["nothing", "state.db", "consumequeue"]))
@@ -123,7 +125,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.store.snapshot()
 
     def drop_all_but_the_end(self) -> None:
-        """Retention takes everything that came before."""
+        """Run retention: it deletes everything but the end of the log."""
         assert isinstance(self.store, DiskStore)
         filler = encode_record(Record("filler", bytes(3500)))
         topic = self.store.create_topic("filler", 1)
@@ -134,16 +136,16 @@ class BrokerMachine(RuleBasedStateMachine):
     def _rows(self) -> list[bytes]:
         return [row.SerializeToString(deterministic=True) for row in self.store.state.rows()]
 
-    # Reading ----------------------------------------------------------------------------------------------------------------------
+    # Reading --------------------------------------------------------------------------------------
 
     def read_on(self, queue_id: int) -> list[StoredRecord]:
-        """What has come to a queue since it was read."""
+        """Return the new messages of a queue since the last call."""
         topic = self.store.state.topic("orders")
         if topic is None:
             return []
         self.store.wait_confirmed(self.store.log_end)
         key = QueueKey(topic.topic_id, queue_id)
-        self.offsets[queue_id] = max(self.offsets[queue_id], self.store.state.least.get(key, 0))
+        self.offsets[queue_id] = max(self.offsets[queue_id], self.store.state.start_offsets.get(key, 0))
         data = self.store.read_queue(key, self.offsets[queue_id], 10_000, 1 << 30)
         found: list[StoredRecord] = []
         at = 0

@@ -26,15 +26,15 @@ from litemq.server.broker_config import BrokerConfig
 from litemq.server.nameserver_config import NameServerConfig
 
 # Much more than a process waits for its turn on a busy machine. A program cannot ask ``support.waiting``: it is started by its path.
-PATIENCE_S: Final = 120.0
+HEARTBEAT_TIMEOUT_S: Final = 120.0
 # A consumer whose connection is cut comes back in time, however slow the machine is.
-PATIENT_LIMITS: Final = partial(BrokerLimits, reconnect_grace_ms=round(PATIENCE_S * 1000))
+PATIENT_LIMITS: Final = partial(BrokerLimits, reconnect_grace_ms=round(HEARTBEAT_TIMEOUT_S * 1000))
 
 Serve = Callable[[Callable[[str, int], None], asyncio.Event], Awaitable[None]]
 
 
 class CuttableServer(FrameServer):
-    """Remembers those that run, to cut their connections."""
+    """A server that remembers the running ones, to cut their connections."""
 
     running: ClassVar[WeakSet["CuttableServer"]] = WeakSet()
 
@@ -44,14 +44,14 @@ class CuttableServer(FrameServer):
 
     @classmethod
     def cut(cls) -> None:
-        """End all connections at once, whatever is on its way."""
+        """End all connections at once, with data in flight."""
         for server in cls.running:
             for connection in list(server._sessions):
                 connection.abort(ConnectionLostError("cut"))
 
 
-class PatientRegistration(registration.Registration):
-    """A topic is created when the NameServer knows it, also where that takes long, or the connection to it was just cut."""
+class WaitingRegistration(registration.Registration):
+    """A registration that waits for a slow NameServer, or for one whose connection was cut."""
 
     async def announce(self) -> None:
         await self.wait_registered()
@@ -59,19 +59,19 @@ class PatientRegistration(registration.Registration):
 
 
 def names(data: Path) -> Serve:
-    """What runs a NameServer that misses no broker which is only slow."""
+    """Return the coroutine that runs a NameServer, which tolerates slow brokers."""
     config = NameServerConfig(
         port=0,
         data_path=str(data / "names"),
         heartbeat_interval_ms=200,
-        heartbeat_timeout_ms=round(PATIENCE_S * 1000),
+        heartbeat_timeout_ms=round(HEARTBEAT_TIMEOUT_S * 1000),
         route_update_interval_ms=50,
     )
     return lambda ready, stop: nameserver.run_nameserver(config, ready, stop)
 
 
 def one_broker(data: Path, nameserver_port: int, *, auto_create_topics: bool) -> Serve:
-    """What runs a broker over a store on disk."""
+    """Return the coroutine that runs a broker over a store on disk."""
     config = BrokerConfig(
         port=0,
         nameservers=(f"127.0.0.1:{nameserver_port}",),
@@ -84,20 +84,20 @@ def one_broker(data: Path, nameserver_port: int, *, auto_create_topics: bool) ->
 
 @contextlib.contextmanager
 def cuttable() -> Iterator[None]:
-    """Servers that are made in here can be cut, and wait for those who come back, and for a NameServer that is slow."""
+    """Within the block, new servers can be cut, and wait for reconnects and for a slow NameServer."""
     with (
         patch.object(broker, "FrameServer", CuttableServer),
         patch.object(nameserver, "FrameServer", CuttableServer),
         patch.object(broker, "BrokerLimits", PATIENT_LIMITS),
-        patch.object(broker, "Registration", PatientRegistration),
-        patch.object(registration, "_ANNOUNCE_TIMEOUT_S", PATIENCE_S),
+        patch.object(broker, "Registration", WaitingRegistration),
+        patch.object(registration, "_ANNOUNCE_TIMEOUT_S", HEARTBEAT_TIMEOUT_S),
     ):
         yield
 
 
 @contextlib.asynccontextmanager
 async def serving(serve: Serve) -> AsyncIterator[int]:
-    """Run it beside; gives its port."""
+    """Run a server in the background; yield its port."""
     listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     running = asyncio.ensure_future(serve(lambda _host, port: listening.set_result(port), stop))
@@ -122,9 +122,13 @@ async def _main(kind: str, data: str, *more: str) -> None:
         loop.call_soon(loop.call_soon, partial(print, "cut", flush=True))
 
     loop.add_signal_handler(signal.SIGUSR1, cut)
-    serve = names(Path(data)) if kind == "names" else one_broker(Path(data), int(more[0]), auto_create_topics=more[1] == "create")
+    serve = (
+        names(Path(data))
+        if kind == "names"
+        else one_broker(Path(data), int(more[0]), auto_create_topics=more[1] == "create")
+    )
     with cuttable():
-        await serve(lambda _host, port: print(port, flush=True), stop)  # noqa: T201  (whoever started it reads this)
+        await serve(lambda _host, port: print(port, flush=True), stop)  # noqa: T201  (the parent reads this)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A broker in this process, and somebody who asks it."""
+"""A broker in this process, and a client for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Kind = Literal["memory", "disk"]
 
 
 class Asking:
-    """A client without a network: each request in a line."""
+    """A client without a network, with a method for each request."""
 
     def __init__(self, broker: Broker, client_id: str = "tester") -> None:
         self.channel = LocalChannel("broker", client_id, broker)
@@ -32,7 +32,9 @@ class Asking:
         await self.channel.ask(Opcode.CREATE_TOPIC, CreateTopicRequest(topic=topic, queues=queues).SerializeToString())
 
     async def send(self, batch: bytes, queue_id: int = 0, topic: str = "orders") -> SendAnswer:
-        answer: Answer = await self.channel.ask(Opcode.SEND, SendRequest(topic=topic, queue_id=queue_id).SerializeToString(), batch)
+        answer: Answer = await self.channel.ask(
+            Opcode.SEND, SendRequest(topic=topic, queue_id=queue_id).SerializeToString(), batch
+        )
         return SendAnswer.FromString(answer.header)
 
 
@@ -46,7 +48,7 @@ def records(
     body: bytes = b"body",
     **fields: int,
 ) -> bytes:
-    """So many records of one producer, one behind another."""
+    """Encode ``count`` records of one producer, one after another."""
     template = RecordTemplate(topic, producer_id=producer_id, reliability=level)
     return b"".join(
         template.encode(body, message_id=f"m-{sequence}", sequence=sequence, **fields)  # type: ignore[arg-type]
@@ -58,7 +60,7 @@ def records(
 async def running_broker(
     kind: Kind, directory: Path, limits: BrokerLimits | None = None, clock: Clock | None = None
 ) -> AsyncIterator[Broker]:
-    """A broker over a store of its own. Without a clock its time stands still: no lease or session ends because the machine is slow."""
+    """Run a broker over a new store. Without ``clock``, its time stands still, so no lease or session expires on a slow machine."""
     clock = clock or FakeClock()
     store = MemoryStore(clock) if kind == "memory" else DiskStore(directory, StoreConfig(segment_bytes=8 << 20), clock)
     broker = Broker(store, clock, limits)

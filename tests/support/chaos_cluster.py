@@ -1,4 +1,4 @@
-"""A cluster to be killed: a NameServer and two brokers as processes, and who kills them, again and again."""
+"""A cluster for chaos tests: a NameServer and two brokers as processes, which are killed in turn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BETWEEN_KILLS: Final = 3.0
 
 @contextlib.contextmanager
 def cluster(directory: Path) -> Iterator[tuple[ServerProcess, dict[str, ServerProcess]]]:
-    """A NameServer with its defaults, and two brokers."""
+    """Run a NameServer with default settings and two brokers."""
     with contextlib.ExitStack() as stack:
         names = stack.enter_context(ServerProcess("nameserver", directory / "names.log", data_path=directory / "names"))
         brokers = {

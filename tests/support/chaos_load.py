@@ -1,4 +1,4 @@
-"""Producers and consumers that write down what they see, and go on whatever happens to the servers."""
+"""Producers and consumers that record what they see, and continue when servers fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNACKED: Final = 50  # a consumer leaves so many behind, which come again
 
 @dataclass
 class Gaps:
-    """The longest time without something, by whatever it is counted for."""
+    """The longest time without an event, by name."""
 
     last: dict[str, float] = field(default_factory=dict)
     longest: dict[str, float] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Gaps:
 
 @dataclass
 class ChaosLoad:
-    """Everything that runs against a cluster, with the history that it makes."""
+    """The load against a cluster, and the history that it records."""
 
     url: str
     history: History = field(default_factory=History)
@@ -49,10 +49,10 @@ class ChaosLoad:
     def client(self, **settings: int) -> AsyncClient:
         return AsyncClient(self.url, shutdown_timeout_ms=10_000, **settings)  # type: ignore[arg-type]
 
-    # Sending ------------------------------------------------------------------------------------------------------------------
+    # Sending --------------------------------------------------------------------------------------
 
     async def produce(self, producer: int, *, durability: DurabilityName, pause: float, one_by_one: bool) -> None:
-        """Keep so many on their way until it is over; every ninth has no key."""
+        """Keep a number of sends in flight until the load ends; every ninth message has no key."""
         free = asyncio.Semaphore(IN_FLIGHT)
         async with self.client(max_batch_messages=1 if one_by_one else 1024) as mq:
             number = 0
@@ -91,10 +91,10 @@ class ChaosLoad:
         if not isinstance(error, SendOutcomeUnknownError):
             self.history.refused(name)
 
-    # Consuming ----------------------------------------------------------------------------------------------------------------
+    # Consuming ------------------------------------------------------------------------------------
 
     async def consume(self, group: str, lives: float) -> None:
-        """Read for a group until cancelled; each consumer lives for so long, and leaves some messages to the next."""
+        """Consume for a group until cancelled, with a new consumer now and then, which finds messages that the last one left."""
         life = 0
         while True:
             with contextlib.suppress(TimeoutError):
@@ -115,23 +115,26 @@ class ChaosLoad:
                     del unacked[:_UNACKED]
 
     async def read_log(self) -> None:
-        """What is in the log now, by the reader that anybody may use."""
+        """Return the messages in the log, read by the public reader."""
         self.history.log.clear()
         async with self.client() as mq:
             async for message in mq.reader(TOPIC, follow=False):
                 self.history.log.append(_seen(message))
 
     async def wait_until_all_is_seen(self, within: float) -> None:
-        """Until each group was given what is in the log; the checker tells what is missing where that does not happen."""
+        """Wait until each group has received all messages in the log; on a timeout, the checker reports what is missing."""
         until = time.monotonic() + within
         stored = {name for name, _ in self.history.log}
-        while any(stored - self.history.seen_by(group).keys() for group in self.history.groups) and time.monotonic() < until:  # noqa: ASYNC110
+        while (  # noqa: ASYNC110
+            any(stored - self.history.seen_by(group).keys() for group in self.history.groups)
+            and time.monotonic() < until
+        ):
             await asyncio.sleep(0.5)
 
 
 @contextlib.asynccontextmanager
 async def running(load: ChaosLoad, *, lives: float, settle: float) -> AsyncIterator[ChaosLoad]:
-    """Producers and consumers of several kinds; after the block they come to an end, and the log is read."""
+    """Run producers and consumers of several kinds. After the block they end, and the log is read."""
     async with load.client() as mq:
         await mq.admin.create_topic(TOPIC, queues=2)
     consumers = [

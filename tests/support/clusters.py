@@ -1,4 +1,4 @@
-"""A cluster in this process: real brokers over memory stores, and a NameServer that knows them, reached without sockets."""
+"""A cluster in this process: real brokers over memory stores, and a NameServer, without sockets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from litemq.client.cluster import ClusterEngine
 from litemq.clock import SystemClock
 from litemq.errors import ConnectionLostError, LiteMQError
 from litemq.net.frame import Frame
-from litemq.proto.wire_pb2 import BrokerFacts, BrokerRoute, BrokersAnswer, BrokerState, Opcode, RouteAnswer, TopicQueues, TopicRequest
+from litemq.proto.wire_pb2 import (
+    BrokerFacts,
+    BrokerRoute,
+    BrokersAnswer,
+    BrokerState,
+    Opcode,
+    RouteAnswer,
+    TopicQueues,
+    TopicRequest,
+)
 from litemq.storage.memory_store import MemoryStore
 from litemq.testing.local_channel import LocalChannel, Service
 
@@ -34,7 +43,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class LocalNames:
-    """Answers routes from what the brokers have now."""
+    """A NameServer that answers with the brokers' current topics."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -58,24 +67,28 @@ class LocalNames:
             )
         facts = [
             BrokerFacts(
-                name=name, host=name, port=1, default_durability=2, topics=[TopicQueues(topic=t.name, queues=t.queues) for t in b.topics]
+                name=name,
+                host=name,
+                port=1,
+                default_durability=2,
+                topics=[TopicQueues(topic=t.name, queues=t.queues) for t in b.topics],
             )
             for name, b in brokers.items()
         ]
         return BrokersAnswer(brokers=[BrokerState(facts=fact, alive=fact.name not in down) for fact in facts])
 
     def caller_gone(self, caller: Caller) -> None:
-        """Nothing is kept of it."""
+        """Do nothing: it keeps no state of callers."""
 
 
 class LocalCluster:
-    """Brokers by name; each may be taken down, its connections with it, and come back."""
+    """Brokers by name. Each may be taken down with its connections, and brought back."""
 
     def __init__(self, names: Iterable[str], limits: BrokerLimits) -> None:
         self.stores = {name: MemoryStore(SystemClock()) for name in names}
         self.brokers = {name: Broker(store, SystemClock(), limits) for name, store in self.stores.items()}
         self.down: set[str] = set()
-        self.refused: Counter[str] = Counter()  # how often somebody wanted to connect to one that is down
+        self.refused: Counter[str] = Counter()  # refused connections, by broker that is down
         self.channels: dict[str, list[LocalChannel]] = {name: [] for name in ("names", *self.brokers)}
 
     async def connect(
@@ -85,13 +98,13 @@ class LocalCluster:
         *,
         client_id: str,
         timeout: float,  # noqa: ARG002, ASYNC109
-        lost: Callable[[LiteMQError], None],
+        on_lost: Callable[[LiteMQError], None],
     ) -> LocalChannel:
         if host in self.down:
             self.refused[host] += 1
             raise ConnectionLostError(f"{host} is down")
         service: Service = LocalNames(self) if host == "names" else self.brokers[host]
-        channel = LocalChannel(host, client_id, service, lost)
+        channel = LocalChannel(host, client_id, service, on_lost)
         self.channels[host].append(channel)
         return channel
 

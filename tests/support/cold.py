@@ -1,4 +1,4 @@
-"""A cluster over TCP whose retention comes when it is told to, and an archive of what it has, made without Spark."""
+"""A cluster over TCP with manual retention, and an archive of its messages, written without Spark."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ PATIENT: dict[str, Any] = {
 
 
 def can_read_archives(monkeypatch: pytest.MonkeyPatch, *, installed: bool = True) -> None:
-    """The entry point as the installed package has it, whatever the one here was installed from."""
+    """Register the archive reader's entry point as the installed package does."""
     entry = EntryPoint("table", "litemq.spark.archive_reader:TableArchive", "litemq.archives")
     monkeypatch.setattr(cold, "entry_points", lambda **_: [entry] if installed else [])
 
 
 class ColdCluster:
-    """One broker with small segments, and the table that has its topics."""
+    """One broker with small segments, and the table that archives its topics."""
 
     def __init__(self, folder: Path, url: str, store: DiskStore, kind: TableFormat) -> None:
         self.url = url
@@ -65,7 +65,7 @@ class ColdCluster:
         return QueueKey(facts.topic_id, queue_id)
 
     def raw(self, topic: str, queue_id: int, begin: int, end: int) -> bytes:
-        """A queue's records, as they stand in the log."""
+        """Return the records of a queue, as stored in the log."""
         self.store.wait_confirmed(self.store.log_end)
         key, pieces, at = self._key(topic, queue_id), [], begin
         while at < end:
@@ -74,42 +74,50 @@ class ColdCluster:
         return b"".join(pieces)
 
     def messages(self, topic: str, queues: int) -> dict[int, list[MessageFields]]:
-        """Everything that there is, by queue, while the broker has it all."""
-        return {number: decode_messages(self.raw(topic, number, 0, self.next(topic, number))) for number in range(queues)}
+        """Return all messages by queue, while the broker still has them."""
+        return {
+            number: decode_messages(self.raw(topic, number, 0, self.next(topic, number))) for number in range(queues)
+        }
 
     def next(self, topic: str, queue_id: int) -> int:
-        return self.store.state.next.get(self._key(topic, queue_id), 0)
+        return self.store.state.end_offsets.get(self._key(topic, queue_id), 0)
 
     def least(self, topic: str, queue_id: int) -> int:
-        return self.store.state.least.get(self._key(topic, queue_id), 0)
+        return self.store.state.start_offsets.get(self._key(topic, queue_id), 0)
 
-    async def archive(self, mq: AsyncClient, topic: str, spans: dict[int, tuple[int, int]], *, report: bool = True) -> None:
-        """Put offsets of queues into the table, in one batch, and say so."""
+    async def archive(
+        self, mq: AsyncClient, topic: str, spans: dict[int, tuple[int, int]], *, report: bool = True
+    ) -> None:
+        """Write offsets of queues to the table in one batch, and report them to the broker."""
         parts = []
         for queue_id, (begin, end) in sorted(spans.items()):
             if begin < end:
-                rows = pa.Table.from_batches(decode_batches(self.raw(topic, queue_id, begin, end), limits=STORED_LIMITS))
+                rows = pa.Table.from_batches(
+                    decode_batches(self.raw(topic, queue_id, begin, end), limits=STORED_LIMITS)
+                )
                 parts.append(rows.append_column(MESSAGE_SCHEMA.field(BROKER), pa.array([NAME] * rows.num_rows)))
         table = create_table(self.location, self._kind)
         assert table.append(written(self.location, *parts), "app", self._batch)
         self._batch += 1
         if report:
-            await mq.admin.archived_through(topic, self.location, {(NAME, queue_id): end for queue_id, (_, end) in spans.items()})
+            await mq.admin.archived_through(
+                topic, self.location, {(NAME, queue_id): end for queue_id, (_, end) in spans.items()}
+            )
 
     async def wait_registered(self) -> None:
-        """Until the NameServer knows the broker, which takes requests after half a second also if it does not."""
+        """Wait until the NameServer knows the broker."""
         async with asyncio.timeout(HANG_S), self.client() as mq:
             while not any(each.alive for each in await mq.admin.brokers()):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     async def drop_old(self) -> None:
-        """Retention takes all segments but the last."""
+        """Run retention: it deletes all segments but the last."""
         await asyncio.to_thread(self.store.retain, max_bytes=1)
 
 
 @contextlib.asynccontextmanager
 async def cold_cluster(folder: Path, kind: TableFormat = "parquet") -> AsyncIterator[ColdCluster]:
-    """A NameServer and a broker in this process, over sockets."""
+    """Run a NameServer and a broker in this process, over sockets."""
     opened: list[DiskStore] = []
 
     class Noted(DiskStore):

@@ -1,4 +1,4 @@
-"""The ``litemq`` command as users run it: in processes of its own, on ports that nobody else has."""
+"""The ``litemq`` command as users run it: in its own processes, on free ports."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ __all__ = ["Running", "environment_of_commands", "free_ports", "litemq", "runnin
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
+    """Return ports that were free a moment ago."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:
@@ -27,7 +27,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def environment_of_commands(more: Mapping[str, str] | None) -> dict[str, str]:
-    """What a user's shell has, without the settings of whoever runs the tests."""
+    """Return the environment of a user's shell, without the settings of the developer."""
     return {name: value for name, value in os.environ.items() if not name.startswith("LITEMQ_")} | dict(more or {})
 
 
@@ -55,7 +55,7 @@ def litemq(
 
 
 class Running:
-    """A command that runs on, and what it prints."""
+    """A running command, and its output."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -71,7 +71,7 @@ class Running:
         self._lines.put(None)
 
     def wait_for(self, text: str, within: float = HANG_S) -> str:
-        """The first line that has a text in it."""
+        """Wait for the first line that contains a text, and return it."""
         until = time.monotonic() + within
         while True:
             try:
@@ -91,13 +91,13 @@ class Running:
         return self.process.wait(within)
 
     def end(self) -> None:
-        """Kill it and what it has started, if they still run, and let its last words be read before anybody closes them."""
+        """Kill the process group if it still runs, and read its last output."""
         with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)  # it leads a group: whoever started it saw to that
+            os.killpg(self.process.pid, signal.SIGKILL)  # it was started as the leader of a process group
         self._reading.join(HANG_S)
 
     def all_of_it(self) -> str:
-        """Everything that it printed until it ended."""
+        """Return all output until the end."""
         self.end()
         while not self._lines.empty():
             line = self._lines.get()
@@ -108,7 +108,7 @@ class Running:
 
 @contextmanager
 def running(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
-    """Start a command; it is killed at the end if it still runs. Both outputs are read as one."""
+    """Start a command; kill it after the block if it still runs. Both outputs are read as one."""
     with subprocess.Popen(
         _command(arguments),
         cwd=cwd,
@@ -126,7 +126,7 @@ def running(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = 
 
 
 def up_environment() -> dict[str, str]:
-    """What ``litemq up`` is told to begin on free ports, and other commands to find it there."""
+    """Return the environment in which ``litemq up`` uses free ports, and other commands find it."""
     nameserver, broker = map(str, free_ports(2))
     return {
         "LITEMQ_UP_NAMESERVER_PORT": nameserver,
@@ -138,8 +138,8 @@ def up_environment() -> dict[str, str]:
 
 @contextmanager
 def up(cwd: Path, *arguments: str) -> Iterator[tuple[Running, dict[str, str]]]:
-    """``litemq up`` on free ports, ready; and the environment in which other commands find it."""
+    """Run ``litemq up`` on free ports until it is ready; yield it and the environment for other commands."""
     environment = up_environment()
     with running("up", *arguments, cwd=cwd, environment=environment) as command:
-        command.wait_for("Ctrl-C stops it.")
+        command.wait_for("Press Ctrl-C to stop.")
         yield command, environment

@@ -1,4 +1,4 @@
-"""Cron expressions, and when they match by others than us."""
+"""Cron expressions, and their times by other implementations."""
 
 import random
 from collections.abc import Iterator
@@ -31,7 +31,9 @@ def expressions(count: int, seed: int, *, fields: int = 6) -> Iterator[str]:
         parts = [_field(chance, place) for place in range(6)]
         if parts[3] != "*" and parts[5] != "*":
             # The references differ where a day field begins with a star, and restricts.
-            parts[3], parts[5] = (part if not part.startswith("*") else str(chance.randint(1, 6)) for part in (parts[3], parts[5]))
+            parts[3], parts[5] = (
+                part if not part.startswith("*") else str(chance.randint(1, 6)) for part in (parts[3], parts[5])
+            )
         yield " ".join(parts[6 - fields :])
 
 
@@ -66,7 +68,7 @@ def by_cronsim(expression: str, after: datetime, zone: str, count: int) -> list[
 
 
 def as_time_passes(expression: str, after: datetime, zone: str, until: datetime, *, step_s: int = 1) -> list[int]:
-    """Each second, or each minute, between two times that a zone's clock shows when the expression matches; slow, and hardly wrong."""
+    """Return the matching times between two local times by testing each second or minute: slow, but obviously correct."""
     matches = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
     found, moment, tz = [], after.replace(microsecond=0) + timedelta(seconds=step_s), ZoneInfo(zone)
     while moment <= until:

@@ -1,20 +1,20 @@
-"""Messages that died, made without anybody who fails."""
+"""Dead letters, written without a failing consumer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from litemq.broker.dead_letters.fingerprint import fingerprint_of
-from litemq.format.dead_letters import Story, dead_topic, encode_dead_letter
+from litemq.broker.dead_letters.fingerprint import error_fingerprint
+from litemq.format.dead_letters import DeadLetterHistory, dead_topic, encode_dead_letter
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Placed, Store
 from litemq.types import DeadReason, RecordKind
 
-__all__ = ["Death", "bury"]
+__all__ = ["Death", "write_dead_letters"]
 
 
 @dataclass(frozen=True)
 class Death:
-    """How a message dies."""
+    """The cause of a dead letter."""
 
     group: str = "billing"
     error: str = "ValueError: bad amount"
@@ -24,8 +24,10 @@ class Death:
     dead_at: int = 1_000
 
 
-def bury(store: Store, topic: str, queue_id: int, offsets: Iterable[int], death: Death | None = None) -> list[int]:
-    """Dead letters of messages of a queue; returns their log offsets."""
+def write_dead_letters(
+    store: Store, topic: str, queue_id: int, offsets: Iterable[int], death: Death | None = None
+) -> list[int]:
+    """Write dead letters for messages of a queue; return their log offsets."""
     death = death or Death()
     facts = store.state.topic(topic)
     assert facts is not None
@@ -33,7 +35,7 @@ def bury(store: Store, topic: str, queue_id: int, offsets: Iterable[int], death:
     placed = []
     for offset in offsets:
         original = bytes(store.read_queue(QueueKey(facts.topic_id, queue_id), offset, 1))
-        story = Story(
+        history = DeadLetterHistory(
             death.reason,
             death.detail,
             death.group,
@@ -43,10 +45,10 @@ def bury(store: Store, topic: str, queue_id: int, offsets: Iterable[int], death:
             death.stack,
             17,
             death.dead_at,
-            fingerprint_of(death.reason, death.detail, death.error, death.stack),
+            error_fingerprint(death.reason, death.detail, death.error, death.stack),
         )
         log_offset = int.from_bytes(original[16:24], "big")
-        placed.append(Placed(encode_dead_letter(original, story), dead.topic_id, 0, RecordKind.DEAD, log_offset))
+        placed.append(Placed(encode_dead_letter(original, history), dead.topic_id, 0, RecordKind.DEAD, log_offset))
     appended = store.append_placed(placed)
     store.wait_confirmed(appended.end)
     return [int(offset) for offset in appended.log_offsets]

@@ -1,11 +1,11 @@
-"""What must be so of the delivery whatever its history: it is the same from a snapshot on, and says all that a change touches."""
+"""Invariants of the delivery state: it is the same from a snapshot, and reports all rows that a change touches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from litemq.proto.control_pb2 import Control
-from litemq.storage.state.machine_parts import Delivery, PlacedEvent
+from litemq.storage.state.machine_parts import MachineParts, PlacedEvent
 from litemq.storage.state.part import Touch
 from litemq.storage.state.persistence.rows import is_gone, row_key
 
@@ -14,20 +14,27 @@ __all__ = ["Change", "check_snapshot", "check_touches", "rows_of", "take"]
 Change = Control | PlacedEvent
 
 
-def take(delivery: Delivery, change: Change) -> list[Touch]:
+def take(delivery: MachineParts, change: Change) -> list[Touch]:
     return delivery.apply(change) if isinstance(change, Control) else delivery.place(change)
 
 
-def rows_of(delivery: Delivery) -> list[bytes]:
+def rows_of(delivery: MachineParts) -> list[bytes]:
     return [row.SerializeToString(deterministic=True) for row in delivery.rows()]
 
 
-def check_snapshot(history: Sequence[Change], cut: int, check: Callable[[Delivery, Delivery], None] = lambda _loaded, _whole: None) -> None:
-    """A snapshot at ``cut``, its rows in any order, and the rest of a history are the whole; ``check`` compares what no row tells."""
-    whole = Delivery()
+def check_snapshot(
+    history: Sequence[Change],
+    cut: int,
+    check: Callable[[MachineParts, MachineParts], None] = lambda _loaded, _whole: None,
+) -> None:
+    """Check that a snapshot at ``cut``, with its rows in any order, and the rest of a history give the same state.
+
+    ``check`` compares state that no row has.
+    """
+    whole = MachineParts()
     for change in history[:cut]:
         take(whole, change)
-    loaded = Delivery()
+    loaded = MachineParts()
     for row in reversed(list(whole.rows())):
         assert loaded.put(row)
     copied, before = whole.copy(), rows_of(whole)
@@ -41,8 +48,8 @@ def check_snapshot(history: Sequence[Change], cut: int, check: Callable[[Deliver
 
 
 def check_touches(history: Sequence[Change]) -> None:
-    """The rows that changes touch are all that are different behind them."""
-    delivery = Delivery()
+    """Check that all rows that differ after a change are reported as touched."""
+    delivery = MachineParts()
     stored: dict[bytes, bytes] = {}
     for change in history:
         for row in delivery.rows_of(take(delivery, change)):

@@ -33,22 +33,22 @@ QUICK: dict[str, Any] = {
 
 
 class Engine:
-    """One that runs: where it is, and how its connections are cut. Everything else goes through the public client."""
+    """A running engine: its URL, and a way to cut its connections. Tests use the public client for all else."""
 
     def __init__(self, url: str, cut: Callable[[], None]) -> None:
         self.url = url
         self._cut = cut
 
     def client(self, **settings: Any) -> AsyncClient:
-        """A client of it, not open yet."""
+        """Return a client of the engine, not opened."""
         return AsyncClient(self.url, **QUICK | settings)
 
     def sync_client(self, **settings: Any) -> Client:
-        """A synchronous one."""
+        """Return a synchronous client of the engine."""
         return Client(self.url, **QUICK | settings)
 
     def drop_connections(self) -> None:
-        """End all connections from the other side, whatever is on its way."""
+        """End all connections from the server's side, with data in flight."""
         self._cut()
 
 
@@ -56,7 +56,9 @@ Start = Callable[[bool], AbstractAsyncContextManager[Engine]]
 
 
 class EngineKind(NamedTuple):
-    """An engine: its name among the tests, what its URLs begin with, and what starts one (where topics are created by use, or not)."""
+    """An engine: its name in tests, the scheme of its URLs, and the function that starts one, with or without
+    automatic creation of topics.
+    """
 
     name: str
     scheme: str
@@ -65,7 +67,7 @@ class EngineKind(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def _memory(auto_create_topics: bool) -> AsyncIterator[Engine]:
-    """On the loop of the test, as ``memory://`` is used by most."""
+    """Run the memory engine on the loop of the test, the usual way."""
     cluster = MemoryCluster(limits=PATIENT_LIMITS(auto_create_topics=auto_create_topics))
     offer("memory://contract", cluster)
     try:
@@ -76,7 +78,7 @@ async def _memory(auto_create_topics: bool) -> AsyncIterator[Engine]:
 
 @contextlib.asynccontextmanager
 async def _memory_thread(auto_create_topics: bool) -> AsyncIterator[Engine]:
-    """On a thread of its own, as the pytest fixture has it."""
+    """Run the memory engine on its own thread, as the pytest fixture does."""
     broker = MemoryBroker()
     broker._limits = PATIENT_LIMITS(auto_create_topics=auto_create_topics)
     with broker:
@@ -84,7 +86,7 @@ async def _memory_thread(auto_create_topics: bool) -> AsyncIterator[Engine]:
 
 
 async def _ready(engine: Engine) -> Engine:
-    """Once the NameServer knows the broker: it listens a moment before it is registered."""
+    """Wait until the NameServer knows the broker, which listens before it is registered."""
     async with asyncio.timeout(HANG_S), engine.client() as mq:
         while not any(broker.alive for broker in await mq.admin.brokers()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -93,7 +95,7 @@ async def _ready(engine: Engine) -> Engine:
 
 @contextlib.asynccontextmanager
 async def _tcp(auto_create_topics: bool) -> AsyncIterator[Engine]:
-    """A NameServer, and a broker over a store on disk, with sockets between them, in this process."""
+    """Run a NameServer and a broker over a store on disk in this process, with sockets."""
     with tempfile.TemporaryDirectory() as made, cuttable():
         data = Path(made)
         async with serving(names(data)) as port, serving(one_broker(data, port, auto_create_topics=auto_create_topics)):
@@ -101,7 +103,7 @@ async def _tcp(auto_create_topics: bool) -> AsyncIterator[Engine]:
 
 
 class _Processes:
-    """The same in processes of their own. They serve many tests: starting them takes a second, and on a busy machine many."""
+    """A NameServer and a broker in their own processes. They serve many tests, because starting takes seconds."""
 
     def __init__(self) -> None:
         self._running: dict[bool, tuple[int, list[subprocess.Popen[str]]]] = {}
@@ -133,7 +135,7 @@ class _Processes:
         yield await _ready(Engine(f"litemq://127.0.0.1:{port}", cut))
 
     def stop(self) -> None:
-        """End them, and see that they end well."""
+        """Stop the processes, and check their exit status."""
         processes = [process for _, running in self._running.values() for process in reversed(running)]
         for process in processes:
             process.terminate()
@@ -158,17 +160,17 @@ _numbers = count(1)
 
 
 def new_topic() -> str:
-    """A topic that no other test has: an engine may serve many."""
+    """Return a topic name that no other test uses."""
     return f"orders-{next(_numbers)}"
 
 
 async def read_all(mq: AsyncClient, topic: str) -> list[Message]:
-    """Everything that is in a topic now."""
+    """Read all messages of a topic."""
     return [message async for message in mq.reader(topic, follow=False)]
 
 
 async def read_until(mq: AsyncClient, topic: str, number: int) -> list[Message]:
-    """Everything in a topic, once there is so much: what was not promised to be stored when the receipt came may take a moment."""
+    """Read all messages of a topic once there are ``number``: unconfirmed ones may take a moment."""
     async with asyncio.timeout(HANG_S):
         while len(messages := await read_all(mq, topic)) < number:  # noqa: ASYNC110
             await asyncio.sleep(0.01)

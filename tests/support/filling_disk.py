@@ -1,4 +1,4 @@
-"""A disk that is as full as a test says."""
+"""A disk whose fill level the test sets."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from litemq.storage.files.disk import Disk, OpenFile
 
 
 class FillingDisk(Disk):
-    """A file system of so many segments."""
+    """A file system with space for a number of segments."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity

@@ -1,4 +1,4 @@
-"""An environment with nothing in it but the built wheel and what that needs, in the versions of the lock."""
+"""A virtual environment with only the built wheel and its locked dependencies."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def fresh_environment(folder: Path, extra: str = "") -> Path:
-    """Build the wheel and install it, with an extra if one is named; gives the folder of its commands."""
+    """Build the wheel and install it, with ``extra`` if given; return the folder of its commands."""
     source = folder / "source"
     shutil.copytree(
-        ROOT, source, ignore=shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.so", "*.egg-info", "__pycache__", ".*cache")
+        ROOT,
+        source,
+        ignore=shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.so", "*.egg-info", "__pycache__", ".*cache"),
     )
     _run([sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder), str(source)])
     (wheel,) = folder.glob("*.whl")
@@ -24,8 +26,10 @@ def fresh_environment(folder: Path, extra: str = "") -> Path:
     python = folder / "venv" / "bin" / "python"
     versions = folder / "versions.txt"  # without the hashes, which go with the whole lock
     lock = (ROOT / "requirements" / "dev.lock").read_text()
-    versions.write_text("\n".join(line.removesuffix(" \\") for line in lock.splitlines() if "==" in line and not line.startswith(" ")))
-    # As pip does, with what Python compiles compiled; without, where nobody measures a start and there is a lot of it.
+    versions.write_text(
+        "\n".join(line.removesuffix(" \\") for line in lock.splitlines() if "==" in line and not line.startswith(" "))
+    )
+    # Compile bytecode, as pip does, unless it is a lot and no test measures the start.
     compiled = [] if extra else ["--compile-bytecode"]
     uv = str(Path(sys.executable).with_name("uv"))
     wanted = f"{wheel}[{extra}]" if extra else str(wheel)

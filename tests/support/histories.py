@@ -1,4 +1,4 @@
-"""How long machines of states look for a history that goes wrong."""
+"""The number of examples of stateful tests."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ __all__ = ["is_deep"]
 
 
 def is_deep() -> bool:
-    """Whether somebody wants to wait: ``just histories``."""
+    """Return whether to run the long form: ``just histories``."""
     return os.environ.get("HYPOTHESIS_PROFILE") == "deep"

@@ -1,6 +1,6 @@
-"""What happened to a cluster, written down while it happened, and what must hold of it whatever was killed in between.
+"""The recorded history of a cluster, and a checker of its invariants, for tests that kill servers.
 
-A *place* is (broker, queue, offset). Messages carry a name that says who sent them under which key, and as which of them; the name is all
+A *position* is (broker, queue, offset). Messages carry a name that says who sent them under which key, and as which of them; the name is all
 that is compared. No I/O: histories may be made by hand, and the bad ones are how the checker is tested.
 """
 
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-Place = tuple[str, int, int]
+Position = tuple[str, int, int]
 
 
 class Name(NamedTuple):
-    """One message: the so-manyth of a producer under a key. Without a key, its order is nobody's business."""
+    """One message: its producer, key and number. Messages without a key have no order."""
 
     producer: int
     key: str
@@ -32,36 +32,36 @@ class Name(NamedTuple):
 
 
 class Outcome(Enum):
-    """How a send ended, as its producer was told."""
+    """The outcome of a send, as its producer knows it."""
 
     ACKED = "acked"
-    UNKNOWN = "unknown"  # it may be stored or not; also while nobody has been told
+    UNKNOWN = "unknown"  # it may be stored or not; also before the answer
     REFUSED = "refused"  # it is not stored
 
 
 @dataclass
 class History:
-    """Everything that was seen. ``log`` is what a reader found in the end, queue by queue."""
+    """All recorded events. ``log`` has the messages that a reader found at the end, by queue."""
 
     outcomes: dict[Name, Outcome] = field(default_factory=dict)
-    receipts: dict[Name, Place] = field(default_factory=dict)
+    receipts: dict[Name, Position] = field(default_factory=dict)
     # By consumer (its group, and the how-manyth that reads for it), in the order in which they came.
-    deliveries: dict[tuple[str, int], list[tuple[Name, Place]]] = field(default_factory=lambda: defaultdict(list))
-    log: list[tuple[Name, Place]] = field(default_factory=list)
+    deliveries: dict[tuple[str, int], list[tuple[Name, Position]]] = field(default_factory=lambda: defaultdict(list))
+    log: list[tuple[Name, Position]] = field(default_factory=list)
 
     def begin(self, name: Name) -> None:
         assert name not in self.outcomes, f"{name} was sent before: the history is of no use"
         self.outcomes[name] = Outcome.UNKNOWN
 
-    def acked(self, name: Name, place: Place) -> None:
+    def acked(self, name: Name, position: Position) -> None:
         self.outcomes[name] = Outcome.ACKED
-        self.receipts[name] = place
+        self.receipts[name] = position
 
     def refused(self, name: Name) -> None:
         self.outcomes[name] = Outcome.REFUSED
 
-    def delivered(self, group: str, life: int, name: Name, place: Place) -> None:
-        self.deliveries[group, life].append((name, place))
+    def delivered(self, group: str, life: int, name: Name, position: Position) -> None:
+        self.deliveries[group, life].append((name, position))
 
     def count(self, outcome: Outcome) -> int:
         return sum(1 for each in self.outcomes.values() if each is outcome)
@@ -71,18 +71,27 @@ class History:
         return {group for group, _ in self.deliveries}
 
     def seen_by(self, group: str) -> Counter[Name]:
-        """What a group was given, and how often."""
+        """Return the messages that a group received, with counts."""
         return Counter(name for (of, _), seen in self.deliveries.items() if of == group for name, _ in seen)
 
     @property
     def repeated(self) -> int:
-        """Deliveries beyond the first to each group."""
+        """Return the number of repeated deliveries."""
         return sum(seen.total() - len(seen) for seen in map(self.seen_by, self.groups))
 
 
 def problems(history: History) -> list[str]:
-    """What must not be, of each kind the first few; empty where all is well."""
-    checks = (_lost, _repeated, _came_from_nowhere, _not_as_told, _two_values, _not_delivered, _queue_not_in_order, _key_not_in_order)
+    """Return violated invariants, the first few of each kind; empty if there are none."""
+    checks = (
+        _lost,
+        _repeated,
+        _came_from_nowhere,
+        _not_as_told,
+        _two_values,
+        _not_delivered,
+        _queue_not_in_order,
+        _key_not_in_order,
+    )
     found: list[str] = []
     for check in checks:
         of_kind = list(check(history))
@@ -93,7 +102,7 @@ def problems(history: History) -> list[str]:
 
 
 def _lost(history: History) -> Iterator[str]:
-    """I1: what was acknowledged is in the log."""
+    """I1: acknowledged messages are in the log."""
     stored = {name for name, _ in history.log}
     for name, outcome in history.outcomes.items():
         if outcome is Outcome.ACKED and name not in stored:
@@ -101,42 +110,42 @@ def _lost(history: History) -> Iterator[str]:
 
 
 def _repeated(history: History) -> Iterator[str]:
-    """I3: however often it was tried, it is in the log once."""
+    """I3: a retried message is in the log once."""
     for name, times in Counter(name for name, _ in history.log).items():
         if times > 1:
-            yield f"I3: {name} is in the log {times} times, at {[place for each, place in history.log if each == name]}"
+            yield f"I3: {name} is in the log {times} times, at {[position for each, position in history.log if each == name]}"
 
 
 def _came_from_nowhere(history: History) -> Iterator[str]:
-    """What was refused, or never sent, is not in the log."""
-    for name, place in history.log:
+    """Refused messages, and messages never sent, are not in the log."""
+    for name, position in history.log:
         outcome = history.outcomes.get(name)
         if outcome is None:
-            yield f"{name} at {place} was never sent"
+            yield f"{name} at {position} was never sent"
         elif outcome is Outcome.REFUSED:
-            yield f"{name} was refused, and is in the log at {place}"
+            yield f"{name} was refused, and is in the log at {position}"
 
 
 def _not_as_told(history: History) -> Iterator[str]:
-    """A receipt says where a message is."""
+    """A receipt names the position of its message."""
     stored = dict(history.log)
-    for name, place in history.receipts.items():
-        if name in stored and stored[name] != place:
-            yield f"{name} has a receipt for {place} and is at {stored[name]}"
+    for name, position in history.receipts.items():
+        if name in stored and stored[name] != position:
+            yield f"{name} has a receipt for {position} and is at {stored[name]}"
 
 
 def _two_values(history: History) -> Iterator[str]:
-    """I2: everybody who reads a place reads the same there."""
-    values: dict[Place, Name] = {}
-    everything: Iterable[Iterable[tuple[Name, Place]]] = (history.log, *history.deliveries.values())
+    """I2: all readers of a position read the same message."""
+    values: dict[Position, Name] = {}
+    everything: Iterable[Iterable[tuple[Name, Position]]] = (history.log, *history.deliveries.values())
     for seen in everything:
-        for name, place in seen:
-            if values.setdefault(place, name) != name:
-                yield f"I2: at {place} somebody read {values[place]}, and somebody {name}"
+        for name, position in seen:
+            if values.setdefault(position, name) != name:
+                yield f"I2: at {position} one reader read {values[position]}, another {name}"
 
 
 def _not_delivered(history: History) -> Iterator[str]:
-    """I1: every group is given all that is in the log, and nothing else."""
+    """I1: every group receives all messages in the log, and no others."""
     stored = {name for name, _ in history.log}
     for group in sorted(history.groups):
         seen = history.seen_by(group)
@@ -147,7 +156,7 @@ def _not_delivered(history: History) -> Iterator[str]:
 
 
 def _queue_not_in_order(history: History) -> Iterator[str]:
-    """One consumer reads a queue forwards, without a gap."""
+    """One consumer reads a queue forward without gaps."""
     for (group, life), seen in history.deliveries.items():
         last: dict[tuple[str, int], int] = {}
         for name, (broker, queue, offset) in seen:
@@ -158,14 +167,14 @@ def _queue_not_in_order(history: History) -> Iterator[str]:
 
 
 def _key_not_in_order(history: History) -> Iterator[str]:
-    """I4: what one producer sent under one key is in one queue, in its order."""
+    """I4: the messages of one producer and key are in one queue, in order."""
     last: dict[tuple[int, str], tuple[int, tuple[str, int]]] = {}
     for name, (broker, queue, _) in sorted(history.log, key=lambda entry: entry[1]):
         if not name.key:
             continue
-        number, place = last.get((name.producer, name.key), (-1, (broker, queue)))
-        if place != (broker, queue):
-            yield f"I4: key {name.key} of producer {name.producer} is in {place} and in {(broker, queue)}"
+        number, position = last.get((name.producer, name.key), (-1, (broker, queue)))
+        if position != (broker, queue):
+            yield f"I4: key {name.key} of producer {name.producer} is in {position} and in {(broker, queue)}"
         elif name.number < number:
             yield f"I4: {name} stands behind number {number} of the same key"
         last[name.producer, name.key] = (name.number, (broker, queue))

@@ -1,4 +1,4 @@
-"""Clients that behave badly, in a process of their own: ``python hostile.py KIND PORT TOPIC ARGUMENTS``, until its input is closed.
+"""Misbehaving clients in their own process: ``python hostile.py KIND PORT TOPIC ARGUMENTS``, until its input is closed.
 
 They speak frames over bare sockets, as no client of ours would. In the end each prints what it saw, as JSON.
 """
@@ -29,12 +29,12 @@ BODIES: Final = 32  # a flood repeats so many messages, which tell their number
 
 
 def body_of(number: int, size: int) -> bytes:
-    """What the so-manyth message of a flood says."""
+    """Return the body of message ``number`` of a flood."""
     return b"%02d" % (number % BODIES) * (size // 2)
 
 
 def greeted(port: int, name: str) -> socket.socket:
-    """A connection that has said HELLO, and did not wait for the answer."""
+    """Open a connection and send HELLO, without waiting for the answer."""
     connection = socket.create_connection(("127.0.0.1", port))
     hello = Hello(least_version=1, most_version=1, client_id=name).SerializeToString()
     connection.sendall(frame_prefix(0, Opcode.HELLO, 0, len(hello)) + hello)
@@ -46,7 +46,7 @@ def input_is_closed(wait: float = 0.0) -> bool:
 
 
 def never_read(port: int, topic: str, connections: str) -> dict[str, Any]:
-    """Ask for everything there is, as often as the socket takes, and read nothing."""
+    """Pull all messages as often as the socket allows, and read no answer."""
     pull = PullRequest(topic=topic, queue_id=0, offset=0, max_messages=10_000, max_bytes=4 << 20).SerializeToString()
     frame = frame_prefix(1, Opcode.PULL, 0, len(pull)) + pull
     held: list[socket.socket] = []
@@ -65,9 +65,11 @@ def never_read(port: int, topic: str, connections: str) -> dict[str, Any]:
 
 
 def half_open(port: int, topic: str, connections: str) -> dict[str, Any]:
-    """Some never greet, some greet and fall silent, some stop in the middle of a large message; who is sent away?
+    """Open connections that never greet, that greet and fall silent, and that stop in a large message.
 
-    It is told to end while the broker may not have sent away everybody yet: it waits for those who must be.
+    Return which of them the broker has closed.
+
+    At the end, it waits for those that the broker must close.
     """
     count = int(connections)
     silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
@@ -104,7 +106,7 @@ def _was_ended(connection: socket.socket) -> bool:
 
 
 def flood(port: int, topic: str, level: str, size: str, bytes_per_s: str, most_unanswered: str) -> dict[str, Any]:
-    """Send at a rate, whatever is answered; the answers are read. ``most_unanswered`` bytes at most are on their way; 0: any number."""
+    """Send at a rate, whatever the answers. At most ``most_unanswered`` bytes are in flight; 0: no limit."""
     template = RecordTemplate(topic, reliability=Durability[level.upper()])
     header = SendRequest(topic=topic, queue_id=0).SerializeToString()
     records = [template.encode(body_of(n, int(size)), message_id=f"flood-{n}", born_timestamp=1) for n in range(BODIES)]
@@ -147,7 +149,9 @@ def flood(port: int, topic: str, level: str, size: str, bytes_per_s: str, most_u
                             break
                         record = records[number % BODIES]
                         number += 1
-                        unsent = memoryview(frame_prefix(number, Opcode.SEND, 0, len(header), len(record)) + header + record)
+                        unsent = memoryview(
+                            frame_prefix(number, Opcode.SEND, 0, len(header), len(record)) + header + record
+                        )
                         sent_bytes += len(record)
                     unsent = unsent[connection.send(unsent) :]
             except BlockingIOError:
@@ -163,11 +167,13 @@ def flood(port: int, topic: str, level: str, size: str, bytes_per_s: str, most_u
 
 
 class Hostile:
-    """One of them, started and ended by the process that it is to disturb."""
+    """A misbehaving client in its own process."""
 
     def __init__(self, kind: str, port: int, topic: str, *arguments: object) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, __file__, kind, str(port), topic, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, __file__, kind, str(port), topic, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
 
     def __enter__(self) -> Self:
@@ -182,17 +188,21 @@ class Hostile:
         assert self._process.stdout.readline() == b"begins\n"
 
     def end(self) -> dict[str, Any]:
-        """What it saw."""
+        """End the client; return its report."""
         output, _ = self._process.communicate(timeout=120)
         assert self._process.returncode == 0
         report: dict[str, Any] = json.loads(output)
         return report
 
 
-KINDS: Final[dict[str, Callable[..., dict[str, Any]]]] = {"never-read": never_read, "half-open": half_open, "flood": flood}
+KINDS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
+    "never-read": never_read,
+    "half-open": half_open,
+    "flood": flood,
+}
 
 if __name__ == "__main__":
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with whoever started it
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with the process that started it
     kind, port, *rest = sys.argv[1:]
     print("begins", flush=True)  # noqa: T201
     print(json.dumps(KINDS[kind](int(port), *rest)))  # noqa: T201

@@ -1,4 +1,4 @@
-"""Cron jobs against a cluster that is killed meanwhile: every second one tick each, all of them caught up, or not."""
+"""Cron jobs against a cluster whose brokers are killed: one tick per second, with and without catch-up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from litemq.client.async_client import AsyncClient
 from litemq.errors import JobExistsError, LiteMQError
-from support.time_history import JobStory, TimeHistory
+from support.time_history import JobHistory, TimeHistory
 from support.time_load import messages_of, now_ms
 
 TICKS: Final = "ticks"
@@ -20,7 +20,7 @@ _EACH_RULE: Final = 4  # so many jobs
 
 @dataclass
 class JobLoad:
-    """Who makes jobs, and looks at their ticks."""
+    """Creates jobs, and checks their ticks."""
 
     history: TimeHistory
     errors: list[str] = field(default_factory=list)
@@ -28,16 +28,18 @@ class JobLoad:
     ended: int = 0
 
     async def create(self, mq: AsyncClient) -> None:
-        """Jobs of each rule, one tick a second."""
+        """Create jobs of each catch-up rule, with one tick per second."""
         for number in range(_EACH_RULE):
             for rule in ("all", "one", "skip"):
                 job = f"{rule}-{number}"
-                self.history.jobs[job] = JobStory(catches_up=rule == "all")
-                await mq.jobs.create(TICKS, job.encode(), job_id=job, cron="* * * * * *", catch_up=rule, catch_up_window=3600.0)
+                self.history.jobs[job] = JobHistory(catches_up=rule == "all")
+                await mq.jobs.create(
+                    TICKS, job.encode(), job_id=job, cron="* * * * * *", catch_up=rule, catch_up_window=3600.0
+                )
         self.began = now_ms()
 
     async def work(self, mq: AsyncClient, stopping: asyncio.Event) -> None:
-        """Let them tick until it is over, and say what was to be expected; jobs that are made twice are refused."""
+        """Let the jobs tick until the load ends, and record the expected ticks. Duplicate jobs are refused."""
         while not stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), 1.0)
@@ -49,17 +51,24 @@ class JobLoad:
                 self.errors.append(f"{type(error).__name__}: {error}")
         self.ended = now_ms()
         first = -(-self.began // _SECOND_MS) * _SECOND_MS
-        for story in self.history.jobs.values():
-            story.expected = list(range(first, self.ended, _SECOND_MS))
+        for entry in self.history.jobs.values():
+            entry.expected = list(range(first, self.ended, _SECOND_MS))
 
     async def read(self, mq: AsyncClient) -> None:
-        """The ticks that came so far."""
+        """Read the ticks sent so far."""
         self.history.tick_log = []
         async for message in messages_of(mq, TICKS):
             tick = datetime.fromisoformat(message.properties["litemq-tick"])
-            self.history.tick_log.append((message.properties["litemq-job"], round(tick.timestamp() * 1000), message.store_timestamp))
+            self.history.tick_log.append(
+                (message.properties["litemq-job"], round(tick.timestamp() * 1000), message.store_timestamp)
+            )
 
     def is_missing(self) -> bool:
-        """Whether something has to come yet."""
+        """Return whether expected messages are missing."""
         came = {(job, tick) for job, tick, _ in self.history.tick_log}
-        return any((job, tick) not in came for job, story in self.history.jobs.items() if story.catches_up for tick in story.expected)
+        return any(
+            (job, tick) not in came
+            for job, entry in self.history.jobs.items()
+            if entry.catches_up
+            for tick in entry.expected
+        )

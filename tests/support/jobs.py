@@ -1,4 +1,4 @@
-"""Jobs over a store of their own, without a network."""
+"""Jobs over their own store, without a network."""
 
 from __future__ import annotations
 
@@ -24,20 +24,30 @@ from litemq.storage.memory_store import MemoryStore
 from litemq.storage.state import QueueKey
 from litemq.types import StoredRecord
 
-SMALL = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=0)
+SMALL = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=0
+)
 
 
 class JobBench(QueueListener):
-    """A store, what sends its ticks, and what changes its jobs; made on the event loop."""
+    """A store with its job scheduler and job changes. Create it on the event loop."""
 
     def __init__(
-        self, clock: Clock, directory: Path | None = None, *, disk: Disk = DISK, max_jobs: int = 1000, max_bytes: int = 1 << 30
+        self,
+        clock: Clock,
+        directory: Path | None = None,
+        *,
+        disk: Disk = DISK,
+        max_jobs: int = 1000,
+        max_bytes: int = 1 << 30,
     ) -> None:
         self.clock = clock
-        self.store = MemoryStore(clock) if directory is None else DiskStore(directory, SMALL, clock, disk=disk, host="here")
+        self.store = (
+            MemoryStore(clock) if directory is None else DiskStore(directory, SMALL, clock, disk=disk, host="here")
+        )
         self.topic_id = self.store.create_topic("reports", 2).topic_id
-        self.jobs = self.store.state.delivery.jobs
-        context = BrokerContext.over(self.store, clock, BrokerLimits(max_jobs=max_jobs, max_job_bytes=max_bytes))
+        self.jobs = self.store.state.parts.jobs
+        context = BrokerContext.create(self.store, clock, BrokerLimits(max_jobs=max_jobs, max_job_bytes=max_bytes))
         context.events.add(self)
         self.alarms = context.alarms
         self.grown: list[QueueKey] = []
@@ -49,36 +59,43 @@ class JobBench(QueueListener):
 
     async def put(self, job_id: str = "j", how: PutHow = PutHow.CREATE, **fields: Any) -> JobOutcome:
         """Put one job."""
-        fields = {"topic": "reports", "body": b"x", **({} if "every_ms" in fields else {"expression": "0 * * * * *"}), **fields}
+        fields = {
+            "topic": "reports",
+            "body": b"x",
+            **({} if "every_ms" in fields else {"expression": "0 * * * * *"}),
+            **fields,
+        }
         (outcome,) = await self.changes.put([JobDefinition(id=job_id, **fields)], how, dry_run=False)
         return outcome
 
     async def fire(self) -> int:
-        """Send what is due."""
+        """Send the due ticks; return their number."""
         return await self.scheduler.fire_due()
 
     def row(self, job_id: str = "j") -> JobRow:
-        slot = self.jobs.slot_of(job_id)
+        slot = self.jobs.find_slot(job_id)
         assert slot is not None
         return self.jobs.row_at(slot)
 
     def messages(self) -> list[StoredRecord]:
-        """All that was sent, in the order of the log."""
+        """Return all sent messages in the order of the log."""
         self.store.wait_confirmed(self.store.log_end)
         found: list[StoredRecord] = []
         for queue_id in range(2):
             key = QueueKey(self.topic_id, queue_id)
-            data = bytes(self.store.read_queue(key, self.store.state.least.get(key, 0), 100_000, 1 << 30))
-            found += [decode_record(data, at, limits=STORED_LIMITS) for at in scan(data, limits=STORED_LIMITS).starts.tolist()]
+            data = bytes(self.store.read_queue(key, self.store.state.start_offsets.get(key, 0), 100_000, 1 << 30))
+            found += [
+                decode_record(data, at, limits=STORED_LIMITS) for at in scan(data, limits=STORED_LIMITS).starts.tolist()
+            ]
         return sorted(found, key=lambda stored: 0 if stored.stamp is None else stored.stamp.commitlog_offset)
 
     def ids(self) -> list[str]:
         return [stored.record.message_id for stored in self.messages()]
 
     def ack(self, group: str = "g") -> None:
-        """The group has done all that there is."""
+        """Acknowledge all messages for the group."""
         keys = [QueueKey(self.topic_id, queue_id) for queue_id in range(2)]
-        self.store.commit_offsets(group, [(key, self.store.state.next.get(key, 0)) for key in keys])
+        self.store.commit_offsets(group, [(key, self.store.state.end_offsets.get(key, 0)) for key in keys])
 
     def stop(self) -> None:
         self.scheduler.close()

@@ -1,4 +1,7 @@
-"""The program of the how-to about transactions, which kills itself between two steps: FOLDER of shop.py, which step, first order, how many."""
+"""The program of the how-to about transactions, which kills itself between two steps.
+
+Arguments: FOLDER of shop.py, step, first order, number of orders.
+"""
 
 import os
 import signal
@@ -10,7 +13,7 @@ STEPS = ("half", "order", "decision", "database", "commit")  # behind each of th
 
 
 def main(folder: str, step: str, first: int, count: int) -> None:
-    """Place so many orders; of the last one, get no further than this."""
+    """Place ``count`` orders; kill the process at ``step`` of the last one."""
     sys.path.insert(0, folder)
     import psycopg
     import shop  # type: ignore[import-not-found]
@@ -37,7 +40,7 @@ def main(folder: str, step: str, first: int, count: int) -> None:
     Transaction.commit = then(Transaction.commit, "commit")  # type: ignore[method-assign]
 
     class Database:
-        """The connection, as far as the shop uses it."""
+        """The part of a database connection that the shop uses."""
 
         def __init__(self, db: Any) -> None:
             self._db = db

@@ -1,4 +1,4 @@
-"""Somebody who leases and settles messages, without a network."""
+"""A client that leases and settles messages, without a network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import NamedTuple
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.offset_runs import RunSet, pack_runs
 from litemq.format.record_decode import decode_record
-from litemq.proto.wire_pb2 import ExtendRequest, FailedTry, LeaseAnswer, Leased, LeaseRequest, Opcode, SettleAnswer, SettleRequest
+from litemq.proto.wire_pb2 import (
+    ExtendRequest,
+    FailedTry,
+    LeaseAnswer,
+    Leased,
+    LeaseRequest,
+    Opcode,
+    SettleAnswer,
+    SettleRequest,
+)
 from litemq.types import RecordKind, StoredRecord
 from support.callers import Asking
 
@@ -30,7 +39,7 @@ class Got(NamedTuple):
 
 
 class Leaser(Asking):
-    """Each request in a line."""
+    """A client of lease mode, with a method for each request."""
 
     def ask_for(
         self,
@@ -62,21 +71,31 @@ class Leaser(Asking):
 
     async def _lease(self, request: LeaseRequest) -> list[Got]:
         answer = await self.channel.ask(Opcode.LEASE, request.SerializeToString())
-        told = LeaseAnswer.FromString(answer.header)
+        lease_answer = LeaseAnswer.FromString(answer.header)
         got: list[Got] = []
         at = 0
-        for count in told.counts:
+        for count in lease_answer.counts:
             stored = decode_record(answer.attachment, at, limits=STORED_LIMITS)
             at += stored.size
             stamp = stored.stamp
             assert stamp is not None
             is_retry = stamp.kind is RecordKind.RETRY
-            got.append(Got(0 if is_retry else stamp.queue_id, is_retry, stamp.queue_offset, told.token, told.deadline, count, stored))
+            got.append(
+                Got(
+                    0 if is_retry else stamp.queue_id,
+                    is_retry,
+                    stamp.queue_offset,
+                    lease_answer.token,
+                    lease_answer.deadline,
+                    count,
+                    stored,
+                )
+            )
         assert at == len(answer.attachment)
         return got
 
     async def ack(self, *messages: Got, group: str = "billing", topic: str = "orders") -> list[tuple[int, int]]:
-        """Returns what was refused, as (offset, code)."""
+        """Acknowledge messages; return the refused ones as (offset, code)."""
         request = SettleRequest(topic=topic, group=group, acked=_leases(messages))
         return await self._settle(Opcode.SETTLE, request.SerializeToString())
 
@@ -105,9 +124,13 @@ class Leaser(Asking):
             )
             for one in messages
         ]
-        return await self._settle(Opcode.SETTLE, SettleRequest(topic=topic, group=group, failed=failed).SerializeToString())
+        return await self._settle(
+            Opcode.SETTLE, SettleRequest(topic=topic, group=group, failed=failed).SerializeToString()
+        )
 
-    async def extend(self, *messages: Got, lease_ms: int = 1000, group: str = "billing", topic: str = "orders") -> list[tuple[int, int]]:
+    async def extend(
+        self, *messages: Got, lease_ms: int = 1000, group: str = "billing", topic: str = "orders"
+    ) -> list[tuple[int, int]]:
         request = ExtendRequest(topic=topic, group=group, lease_ms=lease_ms, leases=_leases(messages))
         return await self._settle(Opcode.EXTEND, request.SerializeToString())
 

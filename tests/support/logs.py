@@ -1,4 +1,4 @@
-"""Appending to a log, for tests: plain messages, stamped as the store does it."""
+"""Appends to a log for tests: plain messages, stamped as the store does."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from litemq.types import Record, StoredRecord
 
 
 def append(directory: LogDirectory, bodies: list[bytes]) -> list[int]:
-    """Write a batch; returns where its records stand. It is not flushed yet when this returns."""
+    """Write a batch without a flush; return the offsets of its records."""
     log = directory.log
     buffer = bytearray(b"".join(encode_record(Record("orders", body)) for body in bodies))
     columns = check_batch(buffer)
     sizes = columns.words[:, 0].astype(np.int64)
-    offsets = log.place(sizes)
+    offsets = log.allocate(sizes)
     stamp_batch(
         columns,
         commitlog_offsets=offsets,
@@ -29,13 +29,13 @@ def append(directory: LogDirectory, bodies: list[bytes]) -> list[int]:
         store_timestamp=1_700_000_000_000,
         epoch=directory.epoch.number,
     )
-    directory.flusher.written(log.write(buffer, columns.starts, sizes, offsets))
+    directory.flusher.mark_dirty(log.write(buffer, columns.starts, sizes, offsets))
     placed: list[int] = offsets.tolist()
     return placed
 
 
 def read_all(segments: list[Segment], end: int) -> dict[int, StoredRecord]:
-    """Every record of a log up to ``end``, by its offset; raises for any that is not whole."""
+    """Return every record of a log up to ``end`` by its offset; raise if one is incomplete."""
     found: dict[int, StoredRecord] = {}
     for segment in segments:
         at = segment.start

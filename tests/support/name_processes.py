@@ -1,4 +1,4 @@
-"""NameServers that run: in this process, and in one of their own that can be killed."""
+"""Running NameServers: in this process, and in their own process that can be killed."""
 
 import asyncio
 import contextlib
@@ -19,16 +19,16 @@ from litemq.server.nameserver_config import NameServerConfig
 from support.names import Names
 from support.waiting import HANG_S
 
-# Heartbeats are quick, and nobody falls silent because the machine is busy. Where a broker is to fall silent, a test says SHORT_LEASE.
+# Heartbeats are frequent, and no lease ends because the machine is busy. Tests of silent brokers use SHORT_LEASE.
 HEARTBEAT_MS: Final = 100
 LEASE_MS: Final = int(10 * HANG_S * 1000)
 QUICK: Final = {"heartbeat_interval_ms": HEARTBEAT_MS, "heartbeat_timeout_ms": LEASE_MS, "route_update_interval_ms": 50}
-SHORT_LEASE: Final = {"heartbeat_timeout_ms": 1000}  # a process that stands still for half of it excuses everybody
+SHORT_LEASE: Final = {"heartbeat_timeout_ms": 1000}  # a NameServer that stood still for half of it ends no lease
 
 
 @contextlib.asynccontextmanager
 async def running_nameserver(data_path: Path, port: int = 0, **settings: int) -> AsyncIterator[int]:
-    """A quick NameServer in this process; gives its port."""
+    """Run a NameServer with short intervals in this process; yield its port."""
     config = NameServerConfig(port=port, data_path=str(data_path), **{**QUICK, **settings})  # type: ignore[arg-type]
     stop = asyncio.Event()
     ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -49,7 +49,7 @@ async def running_nameserver(data_path: Path, port: int = 0, **settings: int) ->
 
 @contextlib.asynccontextmanager
 async def serving(names: Names) -> AsyncIterator[int]:
-    """A NameServer whose time passes when told to, for brokers and clients that connect; gives its port."""
+    """Run a NameServer with a manual clock for brokers and clients that connect; yield its port."""
     server = FrameServer(names.server.handle, software="test", on_session_end=names.server.caller_gone)
     _, port = await server.start("127.0.0.1", 0)
     try:
@@ -75,7 +75,7 @@ run(main())
 
 
 class NameServerProcess:
-    """The same in a process of its own."""
+    """A NameServer in its own process."""
 
     def __init__(self, data_path: Path, port: int = 0, **settings: int) -> None:
         arguments = [str(data_path), str(port), json.dumps({**QUICK, **settings})]
@@ -95,25 +95,25 @@ class NameServerProcess:
         self.kill()
 
     def kill(self) -> None:
-        """At once, and as often as one likes."""
+        """Kill it at once. May be called again."""
         self._process.kill()
         self._process.communicate()
 
     def freeze(self, seconds: float) -> None:
-        """The process stands still for a while."""
+        """Stop the process for a while."""
         self._process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> int:
-        """As an operator does; gives the exit status."""
+        """Stop it as an operator does; return the exit status."""
         self._process.terminate()
         self._process.communicate(timeout=HANG_S)
         return self._process.returncode
 
 
 class Client:
-    """Asks a NameServer for routes."""
+    """A client that requests routes from a NameServer."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -128,8 +128,10 @@ class Client:
             peer.close()
 
     async def route(self, topic: str) -> dict[str, int]:
-        """The port of each broker that has the topic."""
-        answer = await self.peer.request(Opcode.FETCH_ROUTE, TopicRequest(topic=topic).SerializeToString(), timeout=HANG_S)
+        """Return the port of each broker that has the topic."""
+        answer = await self.peer.request(
+            Opcode.FETCH_ROUTE, TopicRequest(topic=topic).SerializeToString(), timeout=HANG_S
+        )
         return {broker.name: broker.port for broker in RouteAnswer.FromString(answer.header).brokers}
 
     async def brokers(self) -> dict[str, BrokerState]:
@@ -137,14 +139,14 @@ class Client:
         return {state.facts.name: state for state in BrokersAnswer.FromString(answer.header).brokers}
 
     async def wait_route(self, topic: str, expected: dict[str, int]) -> None:
-        """Until the route is that."""
+        """Wait for a route."""
         until = time.monotonic() + HANG_S
         while (found := await self.route(topic)) != expected:
             assert time.monotonic() < until, f"the route of {topic} is {found}, not {expected}"
             await asyncio.sleep(0.02)
 
     async def wait_heard(self, broker: str) -> None:
-        """Until the NameServer has heard a broker once more, which it has when it heard it more recently than a moment ago."""
+        """Wait until the NameServer has received another heartbeat of a broker."""
         until = time.monotonic() + HANG_S
         ago, before = 0, -1
         while ago >= before:

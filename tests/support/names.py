@@ -1,4 +1,4 @@
-"""A NameServer without sockets, and what is said to it."""
+"""A NameServer without sockets, and its requests."""
 
 import weakref
 
@@ -23,13 +23,21 @@ from litemq.proto.wire_pb2 import (
 
 
 def broker_facts(name: str, started_at: int = 1, port: int = 10911, **queues: int) -> BrokerFacts:
-    """A broker that has these queues."""
+    """Return the facts of a broker with ``queues``."""
     topics = [TopicQueues(topic=topic, queues=count) for topic, count in sorted(queues.items())]
-    return BrokerFacts(name=name, host="127.0.0.1", port=port, started_at=started_at, default_durability=2, topics=topics, software="test")
+    return BrokerFacts(
+        name=name,
+        host="127.0.0.1",
+        port=port,
+        started_at=started_at,
+        default_durability=2,
+        topics=topics,
+        software="test",
+    )
 
 
 class Asker:
-    """A caller that has one answer at a time, and raises what it was refused with."""
+    """A caller with one request at a time, which raises the error of a refusal."""
 
     def __init__(self, names: NameServer) -> None:
         self._names = names
@@ -51,7 +59,7 @@ class Asker:
 
 
 class Names:
-    """A NameServer whose time passes when told to."""
+    """A NameServer with a manual clock."""
 
     def __init__(self, store: ClusterStore | None = None, **limits: int) -> None:
         self.store = store or EmbeddedStore()
@@ -72,17 +80,21 @@ class Names:
         return Registered.FromString(self.ask(Opcode.HEARTBEAT, beat.SerializeToString())).known
 
     def deregister(self, name: str, started_at: int = 1) -> None:
-        assert self.ask(Opcode.DEREGISTER_BROKER, Heartbeat(name=name, started_at=started_at).SerializeToString()) == b""
+        assert (
+            self.ask(Opcode.DEREGISTER_BROKER, Heartbeat(name=name, started_at=started_at).SerializeToString()) == b""
+        )
 
     def route(self, topic: str) -> dict[str, int]:
-        """The queues of a topic, by broker."""
+        """Return the queues of a topic by broker."""
         return {broker.name: broker.queues for broker in self.route_answer(topic).brokers}
 
     def route_answer(self, topic: str) -> RouteAnswer:
         return RouteAnswer.FromString(self.ask(Opcode.FETCH_ROUTE, TopicRequest(topic=topic).SerializeToString()))
 
     def brokers(self) -> dict[str, BrokerState]:
-        return {state.facts.name: state for state in BrokersAnswer.FromString(self.ask(Opcode.LIST_BROKERS, b"")).brokers}
+        return {
+            state.facts.name: state for state in BrokersAnswer.FromString(self.ask(Opcode.LIST_BROKERS, b"")).brokers
+        }
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, with a sweep every ``sweep_interval_ms``."""

@@ -1,4 +1,4 @@
-"""Asynchronous tests, each on an event loop of its own."""
+"""Asynchronous tests, each on its own event loop."""
 
 import asyncio
 import functools
@@ -11,7 +11,7 @@ P = ParamSpec("P")
 
 
 def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
-    """``@on_loop`` above an ``async def``: it runs to its end, and fails where it hangs."""
+    """Decorate an ``async def`` test: run it on its own event loop, and fail if it hangs."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:

@@ -1,4 +1,6 @@
-"""A worker whose messages are poisoned: some make its handler raise, some make it hang. What it handled well is told line by line."""
+"""A worker with poisoned messages: some make its handler raise, some make it hang. It prints the numbers
+of messages that it handled.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ MAX_RETRIES: Final = 4
 
 
 def raises(number: int) -> bool:
-    """One of ten."""
+    """Return whether the handler raises: one message of ten."""
     return number % 10 == 3
 
 
 def hangs(number: int) -> bool:
-    """One of a hundred."""
+    """Return whether the handler hangs: one message of a hundred."""
     return number % 100 == 7
 
 
@@ -28,7 +30,7 @@ mq = litemq.AsyncClient(os.environ.get("LITEMQ_URL", "litemq://127.0.0.1:9876"))
 
 
 class PoisonError(Exception):
-    """What a handler says of a message that it cannot digest."""
+    """The error of a handler for a poisoned message."""
 
 
 @mq.subscriber(
@@ -50,5 +52,5 @@ async def handle(message: litemq.Message) -> None:
             raise PoisonError(f"message {int(number)} is poisoned")
         if hangs(int(number)):
             await asyncio.sleep(3600)
-    with open(os.environ["HANDLED_FILE"], "ab", buffering=0) as file:  # noqa: ASYNC230, PTH123  a line is whole, whoever is killed
+    with open(os.environ["HANDLED_FILE"], "ab", buffering=0) as file:  # noqa: ASYNC230, PTH123  a line is written completely, also if the process is killed
         file.write(number + b"\n")

@@ -1,4 +1,4 @@
-"""A PostgreSQL of its own for a test: on a socket in a folder, gone afterwards."""
+"""A temporary PostgreSQL server for a test, on a socket in a folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _programs() -> Path:
 
 @contextmanager
 def postgres() -> Iterator[dict[str, str]]:
-    """The environment in which ``psycopg.connect()`` finds it."""
+    """Run the server; yield the environment in which ``psycopg.connect()`` finds it."""
     programs = _programs()
     owner: str | None = None
     folder = Path(tempfile.mkdtemp(prefix="litemq-postgres-"))
@@ -38,7 +38,7 @@ def postgres() -> Iterator[dict[str, str]]:
         owner = _SUPERUSERS_OWN
         os.chown(folder, pwd.getpwnam(owner).pw_uid, pwd.getpwnam(owner).pw_gid)
         for parent in folder.parents:
-            if parent.name.startswith("litemq-"):  # of the whole run, or of CI: they let nobody else through
+            if parent.name.startswith("litemq-"):  # folders of the test run are not readable by other users
                 parent.chmod(stat.S_IMODE(parent.stat().st_mode) | stat.S_IXGRP | stat.S_IXOTH)
     folder.chmod(0o755)
     data = folder / "data"

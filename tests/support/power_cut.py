@@ -1,4 +1,4 @@
-"""A disk that remembers, and every state that a power cut could leave it in.
+"""A disk that records its operations, and the states that a power cut could leave.
 
 What is promised: bytes of a file after its sync, names in a directory after the directory's sync, everything after ``sync_all``. What was
 done since then may have reached the disk or not, in any order; a write may have reached it in part.
@@ -17,7 +17,7 @@ SECTOR = 512
 
 
 class Operation(NamedTuple):
-    """One thing that was asked of the disk. ``file`` numbers the file itself, whatever its name."""
+    """One operation on the disk. ``file`` numbers the file itself, whatever its name."""
 
     what: str
     path: Path
@@ -28,7 +28,7 @@ class Operation(NamedTuple):
 
 
 class RecordingDisk(Disk):
-    """Does everything, and remembers it."""
+    """A disk that does each operation and records it."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
@@ -83,14 +83,14 @@ class RecordingDisk(Disk):
 
 
 class Tree(NamedTuple):
-    """The files on a disk: what is in each, and its names."""
+    """The files on a disk: their contents and names."""
 
     contents: dict[int, bytes]
     names: dict[Path, int]
     directories: frozenset[Path]
 
     def write_to(self, source: Path, target: Path) -> None:
-        """Make the tree real, moved from one folder to another."""
+        """Write the tree to disk, moved from one folder to another."""
         for directory in sorted(self.directories):
             if directory.is_relative_to(source):
                 (target / directory.relative_to(source)).mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,9 @@ def _apply(operation: Operation, contents: dict[int, bytes], names: dict[Path, i
             names[operation.path] = number
         case "write":
             padded = old.ljust(operation.offset, b"\0")
-            contents[number] = padded[: operation.offset] + operation.data + padded[operation.offset + len(operation.data) :]
+            contents[number] = (
+                padded[: operation.offset] + operation.data + padded[operation.offset + len(operation.data) :]
+            )
         case "truncate":
             contents[number] = old[: operation.offset].ljust(operation.offset, b"\0")
         case "reserve":
@@ -129,7 +131,7 @@ _OF_NAMES = {"create", "unlink", "rename", "mkdir"}
 
 
 def states_after(operations: list[Operation]) -> Iterator[Tree]:
-    """The states that a power cut right after these operations could leave, the likely and the nasty ones first."""
+    """Yield the states that a power cut after these operations could leave, likely and nasty ones first."""
     contents: dict[int, bytes] = {}
     names: dict[Path, int] = {}
     directories: set[Path] = set()
@@ -181,7 +183,9 @@ def _subsets(pending: list[Operation]) -> Iterator[list[Operation]]:
         if operation.what == "write" and len(operation.data) > SECTOR:
             first = SECTOR - operation.offset % SECTOR
             borders = range(first, len(operation.data), SECTOR)
-            for middle in {borders[0], borders[len(borders) // 3], borders[len(borders) // 2], borders[-1]} if borders else ():
+            for middle in (
+                {borders[0], borders[len(borders) // 3], borders[len(borders) // 2], borders[-1]} if borders else ()
+            ):
                 yield [*pending[:at], operation._replace(data=operation.data[:middle]), *pending[at + 1 :]]
                 behind = operation._replace(data=operation.data[middle:], offset=operation.offset + middle)
                 yield [*pending[:at], behind, *pending[at + 1 :]]

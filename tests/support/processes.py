@@ -1,4 +1,4 @@
-"""NameServers and brokers in processes of their own: to be killed, frozen and started again under their old address."""
+"""NameServers and brokers in their own processes, which can be killed, frozen and restarted at the same address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Final, Self
 from support.waiting import HANG_S
 
 _READY_WITHIN_S: Final = HANG_S
-# A command of ours that ends with whoever started it.
+# A command that ends with the process that started it.
 _PROGRAM: Final = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -24,7 +24,7 @@ os.execv(sys.executable, [sys.executable, "-m", "litemq", *sys.argv[1:]])
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that no outgoing connection is given: a server that comes back finds it free."""
+    """Return a free port outside the range of outgoing connections, so that it stays free for a restarted server."""
     while True:
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe:
@@ -36,14 +36,16 @@ def free_port() -> int:
 
 
 class ServerProcess:
-    """One server: ``litemq broker`` or ``litemq nameserver``, with flags. It ends with the block that it was made for."""
+    """One server: ``litemq broker`` or ``litemq nameserver``, with flags. It ends with its ``with`` block."""
 
     def __init__(self, command: str, log: Path, **flags: object) -> None:
         self.port = free_port()
         self.starts: list[float] = []  # how long each took until it answered, in seconds
         self._log = log
         self._arguments = [command, f"--port={self.port}"]
-        self._arguments += [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in flags.items()]
+        self._arguments += [
+            f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in flags.items()
+        ]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -63,17 +65,20 @@ class ServerProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Begin; it is not ready yet. From the main thread only: with the thread that starts it, it ends."""
+        """Start the process, without waiting until it is ready. Call it from the main thread: the process ends with its thread."""
         assert not self.is_running
         self._began, self._answered = time.monotonic(), False
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, *self._arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
+                [sys.executable, "-c", _PROGRAM, *self._arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
             )
 
     @property
     def is_ready(self) -> bool:
-        """Whether somebody listens."""
+        """Return whether the server listens."""
         if not self.is_running:
             raise RuntimeError(f"it has ended by itself: {self._log.read_text()[-2000:]}")
         with socket.socket() as probe:
@@ -92,7 +97,7 @@ class ServerProcess:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """At once, and as often as one likes."""
+        """Kill it at once. May be called again."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -106,15 +111,15 @@ class ServerProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> int:
-        """As an operator does; gives the exit status."""
+        """Stop it as an operator does; return the exit status."""
         assert self._process is not None
         self._process.terminate()
         return self._process.wait(HANG_S)
 
-    # What it takes ------------------------------------------------------------------------------------------------------------
+    # What it takes --------------------------------------------------------------------------------
 
     def memory(self) -> tuple[int, int]:
-        """Resident bytes: all, and those of no file, which only this process can give back."""
+        """Return the resident bytes: all, and anonymous ones."""
         assert self._process is not None
         wanted = {"VmRSS": 0, "RssAnon": 0}
         for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():

@@ -8,7 +8,7 @@ from litemq.storage.files.disk import Disk, OpenFile
 
 
 class QuickDisk(Disk):
-    """What is written is there for whoever opens the files next."""
+    """A disk without syncs: written data survives the process, but not a power cut."""
 
     def fsync(self, file: OpenFile) -> None:
         pass

@@ -9,7 +9,7 @@ from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT, STAMPED_BYTES_AT
 from litemq.types import (
     LATEST_TIME_MS,
     BodyCodec,
-    ConsumerFacts,
+    ConsumerInfo,
     Durability,
     MessageStatus,
     MessageType,
@@ -61,7 +61,7 @@ STAMPS = st.builds(
     consume_count=st.integers(0, 2**16 - 1),
 )
 FACTS = st.builds(
-    ConsumerFacts,
+    ConsumerInfo,
     status=st.sampled_from(MessageStatus),
     broadcast=st.booleans(),
     store_host=TEXT,
@@ -72,7 +72,7 @@ FACTS = st.builds(
 
 
 def with_right_crcs(record: bytes | bytearray, *, stamped: bool) -> bytes:
-    """The bytes with both checksums made to fit: what is left to notice is the rest."""
+    """Return the bytes with both checksums corrected, so that only other checks can fail."""
     fixed = bytearray(record)
     fixed[8:12] = crc32c(bytes(fixed[PRODUCER_BYTES_AT:])).to_bytes(4, "big")
     if stamped:

@@ -1,4 +1,4 @@
-"""A NameServer and a broker that a test has for itself."""
+"""A NameServer and a broker for one test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support.processes import ServerProcess
 
 
 class Servers:
-    """A NameServer and a broker, in processes of their own."""
+    """A NameServer and a broker in their own processes."""
 
     def __init__(self, names: ServerProcess, broker: ServerProcess, data: Path) -> None:
         self.names = names

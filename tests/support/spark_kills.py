@@ -1,4 +1,4 @@
-"""What is killed, when, and how it is done to a driver that runs."""
+"""Kills of Spark drivers: at fail points, or of processes at some moment."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ class Kill(NamedTuple):
     kind: str = ""
 
     def environment(self, folder: Path, number: int) -> dict[str, str]:
-        """What the driver has to be started with."""
-        return {"LITEMQ_TEST_KILL": self.point, "LITEMQ_TEST_KILL_COUNT": str(folder / f"reached-{number}")} if self.point else {}
+        """Return the environment for the driver."""
+        return (
+            {"LITEMQ_TEST_KILL": self.point, "LITEMQ_TEST_KILL_COUNT": str(folder / f"reached-{number}")}
+            if self.point
+            else {}
+        )
 
     def happen(self, start: Callable[[], SparkDriver], is_at_work: Callable[[SparkDriver], None]) -> None:
         """Start a driver and do it, and leave nothing of the driver; ``is_at_work`` waits until there is something to disturb.
@@ -70,7 +74,7 @@ ARCHIVE_KILLS: Final = (
     Kill("before the table's commit", point=f"{_DELTA}.append@3"),
     Kill("when joined files are committed", point=f"{_DELTA}.replace!@1"),
     Kill("Java alone", kind="jvm"),
-    Kill("in a task that has joined files", point="litemq.spark.pipelines.compaction:GroupJoiner.__call__!@1"),
+    Kill("in a task that has merged files", point="litemq.spark.pipelines.compaction:GroupMerger.__call__!@1"),
     Kill("the driver's Python alone", kind="python"),
     Kill("when a task has written its files", point="litemq.spark.pipelines.tasks:BatchWriter.__call__!@2"),
 )
@@ -85,7 +89,7 @@ COPY_KILLS: Final = (
 
 
 def first(count: int, kills: tuple[Kill, ...]) -> list[Kill]:
-    """So many of them, from the beginning again where that is more than there are."""
+    """Return the first ``count`` kills, repeated if there are fewer."""
     return list(islice(cycle(kills), count))
 
 

@@ -19,7 +19,8 @@ from support.waiting import HANG_S
 __all__ = ["EndedError", "SparkCluster", "SparkDriver", "SparkProcess", "spark_environment"]
 
 _SUPPORT: Final = Path(__file__).parent
-# It ends with whoever started it; what it starts in turn ends with it: Java when the pipe to it breaks, Python workers when Java is gone.
+# The process ends with its parent, and its children end with it: Java when its pipe breaks, Python
+# workers when Java is gone.
 _PROGRAM: Final = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -28,14 +29,14 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 class Process(NamedTuple):
-    """One that runs now."""
+    """A running process."""
 
     pid: int
     arguments: str
 
     @property
     def kind(self) -> str:
-        """What it is to Spark."""
+        """The role of the process in Spark."""
         if "CoarseGrainedExecutorBackend" in self.arguments:
             return "executor"
         if "org.apache.spark.deploy" in self.arguments:
@@ -62,7 +63,7 @@ def spark_environment(**more: str) -> dict[str, str]:
 
 
 class EndedError(AssertionError):
-    """Something has ended by itself that should run on."""
+    """A process has ended that should run."""
 
 
 class SparkProcess:
@@ -94,7 +95,7 @@ class SparkProcess:
         return list(_of_session(self._process.pid))
 
     def kill(self) -> None:
-        """All of it at once, as a host that goes down; until nothing of it is left."""
+        """Kill all processes at once, as when a host fails; wait until they are gone."""
         while found := self.processes():
             for process in found:
                 with contextlib.suppress(ProcessLookupError):
@@ -103,7 +104,7 @@ class SparkProcess:
         self._process.wait()
 
     def kill_one(self, kind: str) -> bool:
-        """One of a kind, alone; gives whether there was one."""
+        """Kill one process of a kind; return whether there was one."""
         found = [process for process in self.processes() if process.kind == kind]
         if found:
             with contextlib.suppress(ProcessLookupError):
@@ -111,19 +112,19 @@ class SparkProcess:
         return bool(found)
 
     def wait(self, within: float) -> int:
-        """Until it has ended by itself; gives its exit status."""
+        """Wait for the end; return the exit status."""
         try:
             return self._process.wait(within)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it still runs after {within:g} s: {self.tail()}") from None
 
     def stop(self, within: float = HANG_S) -> int:
-        """Ask it to end, as an operator does; gives its exit status."""
+        """Stop it as an operator does; return the exit status."""
         self._process.terminate()
         return self.wait(within)
 
     def wait_for(self, text: str, within: float, count: int = 1) -> None:
-        """Until it has printed something so often."""
+        """Wait until it has printed a text ``count`` times."""
         until = time.monotonic() + within
         while self.log.read_text(errors="replace").count(text) < count:
             if not self.is_running:
@@ -142,7 +143,9 @@ def _of_session(session: int) -> Iterator[Process]:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             state, _, _, sid = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
             if int(sid) == session and state != "Z":
-                yield Process(int(entry.name), (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+                yield Process(
+                    int(entry.name), (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
 
 
 class SparkDriver(SparkProcess):
@@ -173,7 +176,15 @@ class SparkCluster:
                 stack.enter_context(
                     self._start(
                         "worker.Worker",
-                        *("--cores", "1", "--memory", "1g", "--work-dir", str(self._folder / f"work-{number}"), self.url),
+                        *(
+                            "--cores",
+                            "1",
+                            "--memory",
+                            "1g",
+                            "--work-dir",
+                            str(self._folder / f"work-{number}"),
+                            self.url,
+                        ),
                         log=f"worker-{number}.log",
                     )
                 )
@@ -187,12 +198,19 @@ class SparkCluster:
         self._stack.close()
 
     def kill_executor(self) -> bool:
-        """One executor, with nothing else: its host is still there."""
+        """Kill one executor, but not its host."""
         return any(worker.kill_one("executor") for worker in random.sample(self.workers, len(self.workers)))
 
     def _start(self, name: str, *arguments: str, log: str) -> SparkProcess:
         environment = spark_environment(
-            SPARK_LOCAL_DIRS=str(self._folder / "local"), SPARK_CONF_DIR=str(self._folder / "conf"), SPARK_DAEMON_MEMORY="256m"
+            SPARK_LOCAL_DIRS=str(self._folder / "local"),
+            SPARK_CONF_DIR=str(self._folder / "conf"),
+            SPARK_DAEMON_MEMORY="256m",
         )
-        command = [f"{environment['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1"]
+        command = [
+            f"{environment['SPARK_HOME']}/bin/spark-class",
+            f"org.apache.spark.deploy.{name}",
+            "--host",
+            "127.0.0.1",
+        ]
         return SparkProcess([*command, "--webui-port", "0", *arguments], self._folder / log, environment)

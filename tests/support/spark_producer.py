@@ -1,6 +1,6 @@
-"""A producer that sends as fast as it may until it is told to stop: ``spark_producer.py URL TOPIC MOST PER_SECOND``.
+"""A producer that sends as fast as allowed until it is stopped: ``spark_producer.py URL TOPIC MOST PER_SECOND``.
 
-Its last line says what it did.
+Its last line is a report.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PADDING: Final = b" " * 100
 
 
 class Producer:
-    """Numbers its messages; a name of its own keeps them apart from another's."""
+    """Sends numbered messages with its own name."""
 
     def __init__(self, topic: str, most: int, per_second: float) -> None:
         self._topic, self._most, self._per_second = topic, most, per_second

@@ -1,4 +1,4 @@
-"""Which rows a table must have: those of the queues' entries, each once; and which it has.
+"""Comparison of a table's rows with the entries of the queues: each must be there once.
 
 ``row_problems`` is pure: tables made by hand, and the bad ones are how it is tested.
 """
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 import litemq
 
-__all__ = ["KEY", "Queue", "bodies_by_place", "places_named", "queue_entries", "row_problems"]
+__all__ = ["KEY", "Queue", "bodies_by_position", "named_positions", "queue_entries", "row_problems"]
 
 KEY: Final = ("broker", "topic", "queue_id", "queue_offset")
 _SHOWN: Final = 5
@@ -30,7 +30,7 @@ class Queue(NamedTuple):
 
 
 def queue_entries(url: str, topics: Sequence[str]) -> dict[Queue, range]:
-    """The offsets that are in each queue now, as its broker says."""
+    """Return the offsets of each queue, from its broker."""
     with litemq.Client(url) as mq:
         return {
             Queue(queue.broker, topic, queue.queue_id): range(queue.least, queue.next)
@@ -39,14 +39,14 @@ def queue_entries(url: str, topics: Sequence[str]) -> dict[Queue, range]:
         }
 
 
-def bodies_by_place(url: str, topic: str) -> dict[tuple[str, int, int], bytes]:
-    """Every message of a topic, by the reader that anybody may use: it shares nothing with the way to Spark."""
+def bodies_by_position(url: str, topic: str) -> dict[tuple[str, int, int], bytes]:
+    """Return every message of a topic, read by the public reader, which shares no code with Spark's source."""
     with litemq.Client(url) as mq, mq.reader(topic, follow=False) as messages:
         return {(message.broker, message.queue_id, message.queue_offset): message.body for message in messages}
 
 
-def places_named(url: str, topic: str, of_topic: str) -> pa.Table:
-    """The places, broker/queue/offset, that the bodies of a topic's messages name, by column: they may be very many."""
+def named_positions(url: str, topic: str, of_topic: str) -> pa.Table:
+    """Return the positions (broker/queue/offset) that the bodies of a topic's messages name, by column."""
     offsets: dict[bytes, array[int]] = {}
     with litemq.Client(url) as mq, mq.reader(topic, follow=False) as messages:
         for message in messages:
@@ -57,12 +57,17 @@ def places_named(url: str, topic: str, of_topic: str) -> pa.Table:
         broker, _, queue_id = name.decode().partition("/")
         alike = pa.array(np.zeros(len(found), np.int8))
         same = [pa.DictionaryArray.from_arrays(alike, [value]) for value in (broker, of_topic)]
-        parts.append(pa.table([*same, pa.array(np.full(len(found), int(queue_id))), pa.array(np.frombuffer(found, np.int64))], names=KEY))
+        parts.append(
+            pa.table(
+                [*same, pa.array(np.full(len(found), int(queue_id))), pa.array(np.frombuffer(found, np.int64))],
+                names=KEY,
+            )
+        )
     return pa.concat_tables(parts).unify_dictionaries()
 
 
 def row_problems(rows: pa.Table, entries: Mapping[Queue, range]) -> list[str]:
-    """What is missing, repeated or nobody's, in words; empty where rows and entries are the same."""
+    """Describe missing, repeated and unknown rows; empty if rows and entries are the same."""
     found = []
     offsets = np.asarray(rows["queue_offset"].combine_chunks(), dtype=np.int64)
     # A number for each queue, and each row's.
@@ -81,9 +86,11 @@ def row_problems(rows: pa.Table, entries: Mapping[Queue, range]) -> list[str]:
         wanted = np.arange(expected.start, expected.stop, dtype=np.int64)
         for what, which in (
             ("missing", np.setdiff1d(wanted, values)),
-            ("nobody's", np.setdiff1d(values, wanted)),
+            ("unknown", np.setdiff1d(values, wanted)),
             ("there more than once", values[counts > 1]),
         ):
             if len(which):
-                found.append(f"{queue.topic}/{queue.broker}/{queue.queue_id}: {len(which)} {what}, {which[:_SHOWN].tolist()} …")
+                found.append(
+                    f"{queue.topic}/{queue.broker}/{queue.queue_id}: {len(which)} {what}, {which[:_SHOWN].tolist()} …"
+                )
     return found

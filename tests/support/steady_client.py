@@ -1,4 +1,4 @@
-"""A client that behaves well, at a steady rate, and how long its messages take."""
+"""A well-behaved client at a steady rate, and the latency of its messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from litemq.client.async_client import AsyncClient
 
 @dataclass
 class Latencies:
-    """In seconds, from the moment when a message was due: one that had to wait for its turn is not forgotten."""
+    """Latencies in seconds from the moment when a message was due, so that waiting counts."""
 
     sends: list[float] = field(default_factory=list)
     deliveries: list[float] = field(default_factory=list)
@@ -22,7 +22,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 async def steady(mq: AsyncClient, topic: str, *, per_second: float, seconds: float) -> Latencies:
-    """Send at a fixed rate, read it back, and give what that took."""
+    """Send at a fixed rate and read the messages; return the latencies."""
     found = Latencies()
     count = int(per_second * seconds)
     arrived = asyncio.Event()

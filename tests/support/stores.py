@@ -1,4 +1,4 @@
-"""Small data directories for tests, and a look at what is in them."""
+"""Small data directories for tests, and functions that read them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from litemq.storage.state import QueueKey
 from litemq.types import Record, StoredRecord
 from support.waiting import HANG_S
 
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=0)
+CONFIG = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=0
+)
 
 
 def open_store(directory: Path, clock: FakeClock | None = None, host: str = "here", *, disk: Disk = DISK) -> DiskStore:
@@ -67,12 +69,12 @@ def rows_of(store: DiskStore) -> list[bytes]:
 
 
 def bytes_of(directory: Path) -> dict[Path, bytes]:
-    """Every file below a directory."""
+    """Return the bytes of every file below a directory."""
     return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def records_of(file: Path) -> list[StoredRecord]:
-    """The records of a file of version 1."""
+    """Return the records of a file of version 1."""
     data, records, at = file.read_bytes(), [], 0
     while at < len(data):
         records.append(decode_record_v1(data, at))

@@ -1,4 +1,4 @@
-"""Timers, jobs and transactions at once, against a cluster that is killed meanwhile."""
+"""Timers, jobs and transactions together, against a cluster whose brokers are killed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from support.time_load import TIMERS, TimerLoad
 from support.transaction_load import PAYMENTS, TransactionLoad
 
 _STEP_S: Final = 0.3
-_CHECK_EVERY_S: Final = 1.0  # whoever was not decided yet, or whose answer was lost, is asked again soon
+_CHECK_EVERY_S: Final = 1.0  # producers are asked again soon
 
 
 @dataclass
 class TimeChaos:
-    """Everything that runs against a cluster, with the history that it makes."""
+    """The load against a cluster, and the history that it records."""
 
     url: str
     history: TimeHistory = field(default_factory=TimeHistory)
@@ -40,7 +40,7 @@ class TimeChaos:
         return AsyncClient(self.url, shutdown_timeout_ms=10_000)
 
     async def wait_until_all_came(self, mq: AsyncClient, within: float) -> None:
-        """Until everything that must come is there, and a moment longer; the checker tells what is missing where that does not happen."""
+        """Wait until all expected messages are there, and a moment longer. On a timeout, the checker reports what is missing."""
         await asyncio.sleep(max(0.0, self.timers.last_due / 1000 - time.time()))
         until = time.monotonic() + within
         loads = (self.timers, self.jobs, self.transactions)
@@ -57,7 +57,7 @@ class TimeChaos:
 
 @contextlib.asynccontextmanager
 async def running(chaos: TimeChaos, *, settle: float) -> AsyncIterator[TimeChaos]:
-    """Everything at once; after the block it comes to an end, and the log is read."""
+    """Run all loads. After the block they end, and the log is read."""
     async with chaos.client() as mq, chaos.client() as producer, chaos.client() as other:
         for topic in (TIMERS, TICKS):
             await mq.admin.create_topic(topic, queues=2)

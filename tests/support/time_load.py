@@ -1,4 +1,4 @@
-"""Timers against a cluster that is killed meanwhile: sent, cancelled, moved; what is seen is written down, and it goes on whatever happens."""
+"""Timers against a cluster whose brokers are killed: sent, cancelled and moved, with a recorded history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from litemq.client.messages.message import Message
 from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import LiteMQError, SendOutcomeUnknownError, TimerEndedError, TimerNotFoundError
 from support.history import Outcome
-from support.time_history import Delivered, Fate, TimeHistory, TimerStory
+from support.time_history import Delivered, Fate, TimeHistory, TimerHistory
 
 TIMERS: Final = "reminders"
 _EVERY_S: Final = 0.02
@@ -33,14 +33,14 @@ def now_ms() -> int:
 
 
 async def messages_of(mq: AsyncClient, topic: str) -> AsyncIterator[Message]:
-    """What is in the log now, by the reader that anybody may use."""
+    """Return the messages in the log, read by the public reader."""
     async for message in mq.reader(topic, follow=False):
         yield message
 
 
 @dataclass
 class TimerLoad:
-    """Who sends timers, and who changes their mind about them."""
+    """Sends timers, and cancels or moves them."""
 
     history: TimeHistory
     errors: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class TimerLoad:
     sent: dict[str, list[str]] = field(default_factory=dict)  # whether or not they are stored, by batch
 
     async def send(self, mq: AsyncClient, stopping: asyncio.Event) -> None:
-        """Some every few milliseconds, until it is over; at the end, all are known to be stored, not to be, or nobody knows."""
+        """Send a few timers every few milliseconds until the load ends; each ends as stored, refused or unknown."""
         number = 0
         while not stopping.is_set():
             for _ in range(_AT_ONCE):
@@ -61,40 +61,44 @@ class TimerLoad:
 
     def _send(self, mq: AsyncClient, name: str, batch: str) -> None:
         due = int((time.time() + self.chance.uniform(*_DELAYS_S)) * 1000)
-        story = self.history.timers[name] = TimerStory(due)
+        entry = self.history.timers[name] = TimerHistory(due)
         self.sent.setdefault(batch, []).append(name)
         try:
-            sent = mq.send_nowait(TIMERS, name.encode(), deliver_at=datetime.fromtimestamp(due / 1000, UTC), batch_id=batch)
+            sent = mq.send_nowait(
+                TIMERS, name.encode(), deliver_at=datetime.fromtimestamp(due / 1000, UTC), batch_id=batch
+            )
         except LiteMQError as error:
-            self._failed(story, error)
+            self._failed(entry, error)
             return
 
         def done(sent: asyncio.Future[SendReceipt]) -> None:
             error = sent.exception()
             if error is None:
-                story.outcome = Outcome.ACKED
+                entry.outcome = Outcome.ACKED
                 self.ids[name] = sent.result().message_id
                 self.batches.setdefault(batch, []).append(name)
             else:
-                self._failed(story, error)
+                self._failed(entry, error)
 
         sent.add_done_callback(done)
 
-    def _failed(self, story: TimerStory, error: BaseException) -> None:
+    def _failed(self, entry: TimerHistory, error: BaseException) -> None:
         self.errors.append(f"{type(error).__name__}: {error}")
         if not isinstance(error, SendOutcomeUnknownError):
-            story.outcome = Outcome.REFUSED
+            entry.outcome = Outcome.REFUSED
 
-    # Changing one's mind ------------------------------------------------------------------------------------------------------
+    # Changing one's mind --------------------------------------------------------------------------
 
     async def change(self, mq: AsyncClient, stopping: asyncio.Event) -> None:
-        """Several at once: cancel some, move others, and now and then cancel a whole batch."""
+        """Cancel some timers, move others, and sometimes cancel a batch, concurrently."""
         await asyncio.gather(*(self._changer(mq, stopping, number) for number in range(_CHANGERS)))
 
     async def _changer(self, mq: AsyncClient, stopping: asyncio.Event, number: int) -> None:
         while not stopping.is_set():
             await asyncio.sleep(_CHANGE_EVERY_S)
-            mine = [name for name in self.ids if int(name[1:]) % _CHANGERS == number]  # of one timer, one thing is wanted at a time
+            mine = [
+                name for name in self.ids if int(name[1:]) % _CHANGERS == number
+            ]  # of one timer, one thing is wanted at a time
             if not mine:
                 continue
             name = self.chance.choice(mine[-_LATEST:])
@@ -110,22 +114,22 @@ class TimerLoad:
                 self.errors.append(f"{type(error).__name__}: {error}")
 
     async def _cancel(self, mq: AsyncClient, name: str) -> None:
-        story = self.history.timers[name]
-        before = story.cancelled
-        story.cancelled = before or Fate.UNKNOWN
+        entry = self.history.timers[name]
+        before = entry.cancelled
+        entry.cancelled = before or Fate.UNKNOWN
         match await mq.timers.cancel(TIMERS, self.ids[name]):
             case CancelOutcome.CANCELLED | CancelOutcome.CANCELLED_BEFORE:
-                story.cancelled = Fate.DONE if story.never_after is None else before
+                entry.cancelled = Fate.DONE if entry.never_after is None else before
             case CancelOutcome.DELIVERED:
                 assert before is not Fate.DONE, f"{name} was cancelled, and then delivered"
-                story.cancelled = Fate.TOO_LATE
+                entry.cancelled = Fate.TOO_LATE
             case CancelOutcome.UNKNOWN:
-                story.cancelled = before  # its broker was not there to be asked
+                entry.cancelled = before  # its broker was not there to be asked
 
     async def _move(self, mq: AsyncClient, name: str) -> None:
-        story = self.history.timers[name]
+        entry = self.history.timers[name]
         due = now_ms() + self.chance.randint(0, 5000)
-        story.moves.append((due, Fate.UNKNOWN))
+        entry.moves.append((due, Fate.UNKNOWN))
         fate = Fate.UNKNOWN
         try:
             await mq.timers.reschedule(TIMERS, self.ids[name], deliver_at=datetime.fromtimestamp(due / 1000, UTC))
@@ -133,13 +137,13 @@ class TimerLoad:
         except (TimerEndedError, TimerNotFoundError):
             fate = Fate.TOO_LATE
         finally:
-            story.moves[-1] = due, fate
+            entry.moves[-1] = due, fate
 
     async def _cancel_batch(self, mq: AsyncClient, batch: str) -> None:
         names = list(self.batches[batch])  # stored before it is cancelled
         for name in names:
-            story = self.history.timers[name]
-            story.never_after = story.never_after or 1 << 60  # whether it comes is not known from here on
+            entry = self.history.timers[name]
+            entry.never_after = entry.never_after or 1 << 60  # whether it comes is not known from here on
         try:
             await mq.timers.cancel_batch(TIMERS, batch)
         finally:  # it was cancelled at some moment until now
@@ -147,20 +151,22 @@ class TimerLoad:
                 self.history.timers[name].is_between = True
         done = now_ms()
         for name in names:
-            story = self.history.timers[name]
-            story.never_after = min(done, story.never_after or done)
+            entry = self.history.timers[name]
+            entry.never_after = min(done, entry.never_after or done)
 
-    # What came of it ----------------------------------------------------------------------------------------------------------
+    # What came of it ------------------------------------------------------------------------------
 
     async def read(self, mq: AsyncClient) -> None:
-        """What was delivered so far."""
-        self.history.timer_log = [Delivered(message.body.decode(), message.store_timestamp) async for message in messages_of(mq, TIMERS)]
+        """Read the messages delivered so far."""
+        self.history.timer_log = [
+            Delivered(message.body.decode(), message.store_timestamp) async for message in messages_of(mq, TIMERS)
+        ]
 
     @property
     def last_due(self) -> int:
-        return max((due for story in self.history.timers.values() for due in story.possible_dues), default=0)
+        return max((due for entry in self.history.timers.values() for due in entry.possible_dues), default=0)
 
     def is_missing(self) -> bool:
-        """Whether something has to come yet."""
+        """Return whether expected messages are missing."""
         came = {each.name for each in self.history.timer_log}
-        return any(story.must_come and name not in came for name, story in self.history.timers.items())
+        return any(entry.must_come and name not in came for name, entry in self.history.timers.items())

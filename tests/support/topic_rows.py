@@ -1,4 +1,4 @@
-"""What stands in a topic, as rows."""
+"""The messages of a topic, as rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.waiting import HANG_S
 
 
 def read_rows(url: str, topic: str, expected: int, *, within_s: float = HANG_S) -> pa.Table:
-    """All rows of a topic, queue by queue, once there are as many as expected: decided halves become messages a moment later."""
+    """Return all rows of a topic by queue, once there are as many as expected: halves are published after the decision."""
     reader = ClusterReader(url)
     try:
         until = time.monotonic() + within_s

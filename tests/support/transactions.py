@@ -1,4 +1,4 @@
-"""A producer of transactions without a network: each request in a line."""
+"""A producer of transactions without a network, with a method for each request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from support.callers import Asking
 
 
 def name_of(number: int, group: str = "shop") -> str:
-    """A transaction's name."""
+    """Return the name of a transaction."""
     return transaction_name(group, f"{number:04x}", "here")
 
 
@@ -44,7 +44,7 @@ def half(
     level: Durability = Durability.DISK,
     **fields: int,
 ) -> bytes:
-    """A message of a transaction, as it is sent."""
+    """Encode a half of a transaction."""
     record = Record(
         topic,
         body,
@@ -60,17 +60,17 @@ def half(
 
 
 class Producer(Asking):
-    """Who asks."""
+    """The client of a producer."""
 
     async def send_halves(self, records: bytes, *queue_ids: int, topic: str = "orders") -> None:
-        """Raises the first refusal."""
+        """Send halves; raise the first refusal."""
         request = SendHalfRequest(topic=topic, queue_ids=queue_ids or [0])
         answer = await self.channel.ask(Opcode.SEND_HALF, request.SerializeToString(), records)
         for refused in SendHalfAnswer.FromString(answer.header).refused:
             raise decode_failure(refused.failure.SerializeToString())
 
     async def end(self, outcome: int, *names: str, count: int = 0) -> list[int]:
-        """What is so by then."""
+        """End transactions; return their states."""
         ends = [TransactionEnd(transaction=name, outcome=outcome, count=count) for name in names]  # type: ignore[arg-type]
         answer = await self.channel.ask(Opcode.END_TRANSACTIONS, EndTransactionsRequest(ends=ends).SerializeToString())
         return list(EndTransactionsAnswer.FromString(answer.header).states)

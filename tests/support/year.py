@@ -39,13 +39,15 @@ RETENTION_DAYS: Final = 3
 _SLOT_MS: Final = 10
 _TOPIC: Final = "reminders"
 _QUEUES: Final = 2
-_CONFIG: Final = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=500, index_entries=2000, checkpoint_interval_ms=0)
+_CONFIG: Final = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=500, index_entries=2000, checkpoint_interval_ms=0
+)
 _LEAST_DELAY_MS: Final = 10
 
 
 @dataclass
 class Waiting:
-    """A timer of the model."""
+    """A waiting timer of the model."""
 
     due: int
     since: int
@@ -55,7 +57,7 @@ class Waiting:
 
 @dataclass
 class YearReport:
-    """What was done and seen."""
+    """The report of a simulated year."""
 
     happened: Counter[str] = field(default_factory=Counter)
     message_bytes: int = 0
@@ -93,7 +95,9 @@ class SimulatedYear:
         self._clock = FakeClock()
         self._waiting: dict[str, Waiting] = {}
         self._cancelled: set[str] = set()
-        self._last_ghost = 0  # when the last one would have been due whose batch was cancelled: until then it takes its space
+        self._last_ghost = (
+            0  # when the last one would have been due whose batch was cancelled: until then it takes its space
+        )
         self._fired: set[str] = set()
         self._copies: Counter[str] = Counter()
         self._sizes: dict[str, int] = {}
@@ -103,7 +107,7 @@ class SimulatedYear:
         self.report = YearReport()
         self._open()
 
-    # The broker ---------------------------------------------------------------------------------------------------------------
+    # The broker -----------------------------------------------------------------------------------
 
     def _open(self) -> None:
         self._time = BrokerClock(self._clock)
@@ -113,7 +117,7 @@ class SimulatedYear:
         self._settle()
 
     async def _start(self) -> None:
-        context = BrokerContext.over(self._store, self._time, BrokerLimits())
+        context = BrokerContext.create(self._store, self._time, BrokerLimits())
         self._alarms = context.alarms
         self._timer_firing = TimerFiring(context)
         self._answers = context.answers
@@ -125,7 +129,7 @@ class SimulatedYear:
         end()
 
     def _settle(self) -> None:
-        """Everything that rang by now is done."""
+        """Wait until all alarms that rang are handled."""
         self._store.wait_confirmed(self._store.log_end)
         self._loop.run_until_complete(self._ring())
         self._read()
@@ -140,22 +144,24 @@ class SimulatedYear:
             await asyncio.sleep(0)
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Close the store and the event loop."""
         self._stop(self._store.abandon)
         self._loop.close()
         self._answers.close()
 
-    # A year -------------------------------------------------------------------------------------------------------------------
+    # A year ---------------------------------------------------------------------------------------
 
     def live(self) -> YearReport:
-        """The year, and as long after it as something waits."""
+        """Simulate the year, and then until no timer waits."""
         begin = self._now
         every = YEAR_MS // self._count
         upcoming = begin
         retained = begin
         while self._now < begin + YEAR_MS or self._waiting or self._now < self._last_ghost:
             dues = [each.due for each in self._waiting.values()]
-            following = min([*dues, upcoming, retained + DAY_MS] if self._now < begin + YEAR_MS else [*dues, retained + DAY_MS])
+            following = min(
+                [*dues, upcoming, retained + DAY_MS] if self._now < begin + YEAR_MS else [*dues, retained + DAY_MS]
+            )
             self._pass_until(following)
             if upcoming <= self._now < begin + YEAR_MS:
                 upcoming = self._now + self._chance.randint(1, 2 * every)
@@ -172,7 +178,7 @@ class SimulatedYear:
         return self._time.wall_ms()
 
     def _pass_until(self, moment: int) -> None:
-        """Time passes until the slot after a moment; a clock that is slewed takes longer."""
+        """Let time pass until the slot after a moment; a slewed clock takes longer."""
         moment = _slot(moment)
         while (left := moment - self._now) > 0:
             self._clock.advance(left / 1000)
@@ -185,7 +191,7 @@ class SimulatedYear:
         self._settle()
 
     def _delay(self) -> int:
-        """From 10 ms to a year: some at any time of it, and else as many below some minutes as above."""
+        """Draw a delay from 10 ms to a year: some uniform, the others log-uniform."""
         if self._chance.random() < 0.3:
             return self._chance.randint(_LEAST_DELAY_MS, YEAR_MS)
         return int(_LEAST_DELAY_MS * (YEAR_MS / _LEAST_DELAY_MS) ** self._chance.random())
@@ -203,7 +209,9 @@ class SimulatedYear:
             self._waiting[name] = Waiting(due, now, len(record), batch)
             self._sizes[name] = len(record)
             records.append(record)
-        self._store.append(bytearray(b"".join(records)), self._topic_id, self._chance.randrange(_QUEUES), held_after=now)
+        self._store.append(
+            bytearray(b"".join(records)), self._topic_id, self._chance.randrange(_QUEUES), held_after=now
+        )
         self._timer_firing.on_timer_added()
 
     def _choose(self) -> str | None:
@@ -235,7 +243,9 @@ class SimulatedYear:
                 decide(found, tick)
 
         self._loop.run_until_complete(self._changes.change([TimerName(_TOPIC, name)], checked))
-        assert states[-1] is TimerState.WAITS, f"{name} is {states[-1].name}, and should wait until {self._waiting[name].due}"
+        assert states[-1] is TimerState.WAITS, (
+            f"{name} is {states[-1].name}, and should wait until {self._waiting[name].due}"
+        )
 
     def _cancel_batch(self) -> None:
         name = self._choose()
@@ -260,7 +270,7 @@ class SimulatedYear:
         self._open()
 
     def _lose_files(self) -> None:
-        """What is derived from the log is made anew from it."""
+        """Delete derived files: they are rebuilt from the log."""
         self._stop(self._store.abandon)
         shutil.rmtree(self._directory / self._chance.choice(["timers", "consumequeue", "index"]))
         if self._chance.random() < 0.5:
@@ -269,13 +279,13 @@ class SimulatedYear:
         self._open()
 
     def _go_away(self) -> None:
-        """The broker is down for a while, up to some days; what was due meanwhile comes when it is back."""
+        """Stop the broker for up to some days; overdue timers fire when it is back."""
         self._stop(self._store.abandon)
         self._clock.advance(self._chance.uniform(1, 4 * 86_400))
         self._open()
 
     def _step_clock(self) -> None:
-        """Somebody sets the host's clock, and another one, some time later, sets it right."""
+        """Set the host's clock wrong, and correct it some time later."""
         step = self._chance.choice([-1, 1]) * self._chance.choice([0.05, 1.0, 3600.0, 86_400.0])
         self._clock.step_wall(step)
         for _ in range(3):
@@ -283,10 +293,10 @@ class SimulatedYear:
             self._settle()
         self._clock.step_wall(-step)
 
-    # What must be so ----------------------------------------------------------------------------------------------------------
+    # What must be so ------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """What came since, and what was written again."""
+        """Read new messages and rewritten records."""
         self._store.wait_confirmed(self._store.log_end)
         for queue_id in range(_QUEUES):
             for record, stored_at in self._new(QueueKey(self._topic_id, queue_id)):
@@ -296,7 +306,7 @@ class SimulatedYear:
 
     def _new(self, key: QueueKey) -> list[tuple[Record, int]]:
         found: list[tuple[Record, int]] = []
-        following = self._store.state.next.get(key, 0)
+        following = self._store.state.end_offsets.get(key, 0)
         at = self._read_to[key]
         while at < following:
             data = self._store.read_queue(key, at, 1000)
@@ -319,12 +329,14 @@ class SimulatedYear:
         assert stored_at >= timer.due, f"{name} came {timer.due - stored_at} ms early"
         assert self._now >= timer.due
         self._fired.add(name)
-        self._waited[name] = self._now - timer.since  # one that was moved again and again may have waited for more than a year
+        self._waited[name] = (
+            self._now - timer.since
+        )  # one that was moved again and again may have waited for more than a year
 
     def _judge(self) -> None:
-        """At the end nothing waits, nothing was lost, and nothing was written again more often than retention makes it."""
+        """Check that no timer waits or is lost, and that records were rewritten only by retention."""
         assert len(self._fired) + len(self._cancelled) == self._sent
-        assert self._store.state.delivery.timers.count == 0
+        assert self._store.state.parts.timers.count == 0
         for name, copies in self._copies.items():
             again = copies - 1
             bound = max(YEAR_MS, self._waited.get(name, 0)) / DAY_MS / RETENTION_DAYS + 1
@@ -335,5 +347,5 @@ class SimulatedYear:
 
 
 def _slot(moment: int) -> int:
-    """When an alarm for a moment rings."""
+    """Return when an alarm for a moment rings."""
     return -(-moment // _SLOT_MS) * _SLOT_MS

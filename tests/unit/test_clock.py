@@ -1,4 +1,4 @@
-"""Clocks: the fake one moves as told, the real one as time does."""
+"""Clocks: ``FakeClock`` moves only by its methods, ``SystemClock`` agrees with the host."""
 
 import time
 
@@ -7,7 +7,7 @@ import pytest
 from litemq.clock import Clock, FakeClock, SystemClock
 
 
-def test_fake_clock_stands_still_until_told() -> None:
+def test_fake_clock_moves_only_by_advance() -> None:
     clock = FakeClock(wall_ms=1_000)
     assert (clock.wall_ms(), clock.elapsed_ns()) == (1_000, 0)
     clock.advance(1.5)
@@ -22,7 +22,7 @@ def test_a_step_of_the_wall_clock_is_not_time() -> None:
     assert (clock.wall_ms(), clock.elapsed_ns()) == (3_605_000, 0)
 
 
-def test_parts_of_a_millisecond_add_up() -> None:
+def test_fractions_of_a_millisecond_add_up() -> None:
     clock = FakeClock(wall_ms=0)
     for _ in range(10):
         clock.advance(0.0001)

@@ -1,4 +1,4 @@
-"""The tree in the module's docstring is the tree of classes, and codes are unique."""
+"""Errors: the tree in the docstring equals the classes, and codes are unique."""
 
 import inspect
 import pickle
@@ -13,7 +13,7 @@ CLASSES = [value for value in vars(errors).values() if inspect.isclass(value) an
 
 
 def _tree_in_docstring() -> dict[str, str | None]:
-    """Each class in the drawing and the one it hangs under."""
+    """Return each class in the drawing with its parent."""
     parents: dict[str, str | None] = {}
     path: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -32,7 +32,7 @@ def test_docstring_draws_the_tree() -> None:
     assert len(actual) > 1
 
 
-def test_every_class_is_public_and_explains_itself() -> None:
+def test_every_class_is_public_and_documented() -> None:
     assert sorted(cls.__name__ for cls in CLASSES) == errors.__all__
     for cls in CLASSES:
         assert cls.__doc__, cls
@@ -55,7 +55,7 @@ def test_codes_are_unique() -> None:
         errors.SequenceGapError("a gap", 7),
     ],
 )
-def test_errors_cross_process_borders(error: LiteMQError) -> None:
+def test_errors_can_be_pickled(error: LiteMQError) -> None:
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 (our own bytes)
     assert type(again) is type(error)
     assert str(again) == str(error)

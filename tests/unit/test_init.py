@@ -1,8 +1,8 @@
-"""The package: what it offers is seen before it is imported."""
+"""The package: public names are listed before their modules are imported."""
 
 import litemq
 
 
-def test_what_is_public_is_completed_and_there() -> None:
+def test_public_names_are_listed_and_importable() -> None:
     assert set(litemq.__all__) <= set(dir(litemq))
     assert all(getattr(litemq, name) is not None for name in litemq.__all__)

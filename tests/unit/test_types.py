@@ -1,4 +1,4 @@
-"""Names of topics and groups."""
+"""Rules for names of topics and groups."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from litemq.types import check_name, is_system_name
 
 
 @pytest.mark.parametrize("name", ["orders", "a", "A-b_c.9", "x" * 127, "..."])
-def test_good_names(name: str) -> None:
+def test_valid_names(name: str) -> None:
     assert check_name(name) == name
 
 
@@ -27,7 +27,7 @@ def test_good_names(name: str) -> None:
         ("RMQ_SYS_TRANS_HALF_TOPIC", "broker's own"),
     ],
 )
-def test_bad_names_say_the_rule(name: str, says: str) -> None:
+def test_invalid_names_are_refused_with_the_rule(name: str, says: str) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
         check_name(name, "group")
 

@@ -14,4 +14,6 @@ axes.bar(spent["customer"], spent["spent"])
 axes.set_title("Spent by customer")
 figure.tight_layout()
 figure.savefig(picture)
-print(f"{picture}: {', '.join(f'{customer} {amount}' for customer, amount in zip(spent['customer'], spent['spent'], strict=True))}")
+print(
+    f"{picture}: {', '.join(f'{customer} {amount}' for customer, amount in zip(spent['customer'], spent['spent'], strict=True))}"
+)

@@ -1,6 +1,7 @@
-"""A scratch folder that never outlives its process, however the process ends.
+"""Scratch folder that is removed when its process ends, even if it is killed.
 
-Benchmarks and tests write gigabytes. A process that is killed cannot clean up, so a small shell waits for its end and removes the folder.
+Benchmarks and tests write gigabytes. A killed process cannot clean up, so a small shell process
+waits for its end and removes the folder.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ __all__ = ["scratch_folder"]
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make ``tempfile``, and the processes that are started in the block, use a new folder. It is removed when this process ends."""
+    """Make ``tempfile`` and the child processes of the block use a new folder.
+
+    It is removed when this process ends.
+    """
     folder = Path(tempfile.mkdtemp(prefix="litemq-scratch-"))
     _remove_at_exit(folder)
     before, variable = tempfile.tempdir, os.environ.get("TMPDIR")
@@ -35,7 +39,8 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _remove_at_exit(folder: Path) -> None:
-    # In a session of its own: a signal to this process group does not reach it. ``read`` returns when this process closes the pipe or is gone.
+    # In its own session, so that signals to this process group do not reach it. ``read`` returns
+    # when this process closes the pipe or ends.
     watcher = subprocess.Popen(  # noqa: S603
         ["/bin/sh", "-c", 'read _; rm -rf -- "$1"', "sh", str(folder)],
         stdin=subprocess.PIPE,
@@ -44,7 +49,7 @@ def _remove_at_exit(folder: Path) -> None:
         start_new_session=True,
     )
 
-    # Suites clean up at exit, too. What is registered first runs last.
+    # Suites clean up at exit, too. Exit handlers run in reverse order, so this one runs last.
     @atexit.register
     def remove() -> None:
         shutil.rmtree(folder, ignore_errors=True)

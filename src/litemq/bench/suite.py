@@ -1,7 +1,7 @@
-"""The frame of every suite: figures, their goals, and how they are measured.
+"""Framework of the suites: figures, goals and measurements.
 
-A figure is a function that measures once and returns a number. All figures of a suite are measured in turn, and then all again, so
-that a slow minute of a shared machine falls on all of them and not on one.
+A figure is a function that measures once and returns a number. A run measures all figures of a
+suite in turn, so that a slow minute of a shared machine affects all of them instead of one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,18 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-__all__ = ["MIN_RUNS", "SUITES", "Figure", "Goal", "Measurement", "at_least", "at_most", "load_suite", "measure", "short"]
+__all__ = [
+    "MIN_RUNS",
+    "SUITES",
+    "Figure",
+    "Goal",
+    "Measurement",
+    "at_least",
+    "at_most",
+    "load_suite",
+    "measure",
+    "short",
+]
 
 MIN_RUNS: Final = 3
 
@@ -30,7 +41,7 @@ SUITES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a figure ought to be."""
+    """The bound that a figure should meet."""
 
     bound: float
     upper: bool = False
@@ -46,12 +57,12 @@ class Goal:
 
 
 def at_least(bound: float) -> Goal:
-    """A goal for a figure of which more is better."""
+    """Return a goal for a figure where more is better."""
     return Goal(bound)
 
 
 def at_most(bound: float) -> Goal:
-    """A goal for a figure of which less is better."""
+    """Return a goal for a figure where less is better."""
     return Goal(bound, upper=True)
 
 
@@ -68,7 +79,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A figure and what it was in each run."""
+    """A figure with its value in each run."""
 
     figure: Figure
     runs: tuple[float, ...]
@@ -91,7 +102,9 @@ class Measurement:
         }
 
 
-def measure(figures: Sequence[Figure], runs: int, *, after_run: Callable[[Figure], None] = lambda _figure: None) -> list[Measurement]:
+def measure(
+    figures: Sequence[Figure], runs: int, *, after_run: Callable[[Figure], None] = lambda _figure: None
+) -> list[Measurement]:
     """Measure every figure ``runs`` times."""
     values: dict[str, list[float]] = {figure.name: [] for figure in figures}
     for _ in range(runs):
@@ -102,14 +115,14 @@ def measure(figures: Sequence[Figure], runs: int, *, after_run: Callable[[Figure
 
 
 def load_suite(name: str, scale: float) -> list[Figure]:
-    """The figures of a suite, with their data made ready."""
+    """Import a suite and return its figures, with their data prepared."""
     module = importlib.import_module(SUITES[name])
     figures: list[Figure] = module.figures(scale)
     return figures
 
 
 def short(value: float) -> str:
-    """A number that a person reads at a glance."""
+    """Format a number in a short form, such as 1.5M."""
     for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g}{letter}"

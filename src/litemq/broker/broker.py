@@ -45,13 +45,13 @@ from litemq.clock import Clock
 from litemq.errors import LiteMQError, ProtocolError, StorageError
 from litemq.net.frame import Flag, Frame
 from litemq.proto.wire_pb2 import Opcode
-from litemq.storage.state import TopicFacts
+from litemq.storage.state import Topic
 from litemq.storage.store import Store
 
 __all__ = ["Broker", "BrokerIdentity"]
 
 _SEND: Final = int(Opcode.SEND)
-_FOR_NAMES: Final = range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1)
+_NAMESERVER_OPCODES: Final = range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1)
 _LOG = logging.getLogger(__name__)
 
 
@@ -80,10 +80,9 @@ class Broker:
     ) -> None:
         """``announcer`` publishes the broker's topics after a change.
 
-        ``session_clock`` measures the silence of group members, if it is another than ``clock``, as
-        in tests.
+        ``session_clock`` measures the silence of group members; default: ``clock``. Tests set it.
         """
-        self.context = context = BrokerContext.over(store, clock, limits or BrokerLimits())
+        self.context = context = BrokerContext.create(store, clock, limits or BrokerLimits())
         quotas = Quotas(clock, context.limits.quota_messages_per_s, context.limits.quota_bytes_per_s)
         backlog = Backlog(store, clock, context.limits.max_backlog)
         recent_consumers = RecentConsumers(clock)
@@ -101,7 +100,14 @@ class Broker:
         self._job_scheduler = JobScheduler(context)
         self._trace_recorder = TraceRecorder(context)
         self._traced = TracedCallers(self._trace_recorder, store) if self._trace_recorder.is_on else None
-        for listener in (self.groups, self._long_polls, self._lessor, self._trace_recorder, self._timer_firing, self._destinations):
+        for listener in (
+            self.groups,
+            self._long_polls,
+            self._lessor,
+            self._trace_recorder,
+            self._timer_firing,
+            self._destinations,
+        ):
             context.events.add(listener)
         self.handlers = HandlerTable(
             (
@@ -123,7 +129,7 @@ class Broker:
         self._calls = {opcode: handler.call for opcode, handler in self.handlers.items()}
 
     @property
-    def topics(self) -> list[TopicFacts]:
+    def topics(self) -> list[Topic]:
         """The topics of users, sorted by name."""
         return self.context.topics.user_topics
 
@@ -140,7 +146,7 @@ class Broker:
                 if destination is not None:
                     if destination[0] != topic_id:
                         topic_id = destination[0]
-                        sends = self._tick_batcher.requests_of(topic_id)
+                        sends = self._tick_batcher.topic_requests(topic_id)
                     sends.append((caller, frame, destination[1]))
                     continue
             try:
@@ -149,20 +155,21 @@ class Broker:
                 caller.refuse(frame, error)
             except Exception:  # noqa: BLE001  the caller waits for an answer, and other requests follow
                 _LOG.exception("a request with opcode %d from %s failed", frame[1], caller.peer)
-                caller.refuse(frame, StorageError("the broker could not do this; its log says why"))
+                caller.refuse(frame, StorageError("the broker failed to handle the request: see the broker's log"))
 
     def _handle(self, caller: Caller, frame: Frame) -> None:
         if frame[2] & (Flag.ANSWER | Flag.ERROR):
-            raise ProtocolError(f"a request with flags {frame[2]}: those are for answers")
+            raise ProtocolError(f"a request must not have the flags {frame[2]}: only answers have them")
         call = self._calls.get(frame[1])
         if call is None:
-            hint = ": this is a broker, and that is a question for a NameServer, by default at port 9876" if frame[1] in _FOR_NAMES else ""
-            raise ProtocolError(f"a broker does not know opcode {frame[1]}{hint}")
+            is_for_names = frame[1] in _NAMESERVER_OPCODES
+            hint = ": this is a broker; connect to a NameServer (default port 9876)" if is_for_names else ""
+            raise ProtocolError(f"a broker does not support opcode {frame[1]}{hint}")
         call(caller, frame)
 
     def _send(self, caller: Caller, frame: Frame) -> None:
         topic_id, queue_id = self._destinations.find(frame[3])
-        self._tick_batcher.requests_of(topic_id).append((caller, frame, queue_id))
+        self._tick_batcher.topic_requests(topic_id).append((caller, frame, queue_id))
 
     def caller_gone(self, caller: Caller) -> None:
         """Drop the waiting requests and memberships of ``caller``, whose connection has ended."""
@@ -175,7 +182,7 @@ class Broker:
         self.groups.caller_gone(caller)
 
     async def fire_due(self) -> int:
-        """Do all work that is due now, and return its amount. For tests that move a clock."""
+        """Do all work that is due now; return the number of items. For tests that move a clock."""
         return (
             self.alarms.ring_due()
             + await self._transactions.publish_decided()

@@ -1,4 +1,4 @@
-"""The limits of a broker: each request of a client has a bound here."""
+"""The limits of a broker: bounds for each request of a client, and the settings of capabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TraceMode = Literal["off", "sampled", "all"]
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
-    """The settings of the broker's capabilities, without those of files and sockets."""
+    """The settings of the broker's capabilities. Files and sockets have settings of their own."""
 
     auto_create_topics: bool = False
     default_queues: int = 4
@@ -89,4 +89,4 @@ class BrokerLimits:
             raise InvalidArgumentError(f"default_queues={self.default_queues}: choose 1 … 65536")
         for name in ("quota_messages_per_s", "quota_bytes_per_s"):
             if getattr(self, name) < 0:
-                raise InvalidArgumentError(f"{name}={getattr(self, name)}: choose 0 for no quota, or a number above it")
+                raise InvalidArgumentError(f"{name}={getattr(self, name)}: choose 0 (no quota) or more")

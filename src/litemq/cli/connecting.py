@@ -1,4 +1,4 @@
-"""A client for one command: connected with the client's settings, gone when the command ends."""
+"""Client for one command: connected with the client's settings, closed when the command ends."""
 
 from __future__ import annotations
 
@@ -26,40 +26,51 @@ Url = Annotated[
         envvar="LITEMQ_URL",
         metavar="URL",
         show_default=False,
-        help="Where the NameServers are; default: litemq://127.0.0.1:9876.",
+        help="URL of the NameServers; default: litemq://127.0.0.1:9876.",
     ),
 ]
 ClientFile = Annotated[
     Path | None,
-    typer.Option("--config", envvar=CLIENT.file_variable, metavar="FILE", help="A TOML file; configs/client.toml has every key."),
+    typer.Option(
+        "--config",
+        envvar=CLIENT.file_variable,
+        metavar="FILE",
+        help="TOML file with client settings; configs/client.toml has every key.",
+    ),
 ]
 
 
 def client_settings(url: str | None, file: Path | None, **more: object) -> tuple[str, dict[str, Any]]:
-    """Where to connect, and every setting of a client that was not left to its default."""
+    """Return the URL and the client settings that differ from their defaults.
+
+    ``more`` holds the command's own flags by field; ``None`` means not given.
+    """
     flags = {"url": url, **{name: value for name, value in more.items() if value is not None}}
     chosen = resolve(CLIENT, flags=flags, environment=os.environ, file=file)
-    build(CLIENT, chosen)  # says what cannot be used, and where it was said
+    build(CLIENT, chosen)  # raises on an invalid value, with its origin
     settings = {field: one.value for field, one in chosen.items() if one.origin != "default" and field != "url"}
     return chosen["url"].value, settings
 
 
 def with_client(url: str | None, file: Path | None, use: Callable[[Any], Coroutine[Any, Any, T]], **more: object) -> T:
-    """Run something with a client, on a loop of its own."""
-    where, settings = client_settings(url, file, **more)
-    _check_server_listens(where)
+    """Run ``use`` with a connected client on a new event loop, and return its result."""
+    address, settings = client_settings(url, file, **more)
+    _check_server_listens(address)
     from litemq import AsyncClient
     from litemq.net.event_loop import run
 
     async def connected() -> T:
-        async with AsyncClient(where, **settings) as mq:
+        async with AsyncClient(address, **settings) as mq:
             return await use(mq)
 
     return run(connected())
 
 
 def _check_server_listens(url: str) -> None:
-    """A client would try again for a while, as it should; somebody who types wants to know at once."""
+    """Raise if every NameServer refuses connections.
+
+    A client would retry; an interactive user should not wait.
+    """
     if not url.startswith("litemq://"):
         return
     from litemq.client.addresses import parse_addresses
@@ -71,7 +82,7 @@ def _check_server_listens(url: str) -> None:
         except ConnectionRefusedError:
             refused.append(f"{host}:{port}")
         except OSError:
-            return  # the client knows more, and says so
+            return  # the client reports a better error
         else:
             return
-    raise ConnectionLostError(f"nobody listens at {', '.join(refused)}: start one with: litemq up")
+    raise ConnectionLostError(f"no NameServer is listening at {', '.join(refused)}: start one with `litemq up`")

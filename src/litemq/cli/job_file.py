@@ -1,4 +1,4 @@
-"""Files of jobs: JSON lines or CSV, read line by line."""
+"""Job files: JSON lines or CSV, read line by line."""
 
 from __future__ import annotations
 
@@ -21,17 +21,24 @@ _LISTS: Final = ("tags", "keys")
 
 
 class JobFile:
-    """An open file. What cannot be read as a job comes as text, which is refused with its line like any other that is wrong."""
+    """An open job file.
+
+    A line that is not a job is yielded as text, which the import then rejects.
+    """
 
     def __init__(self, path: Path) -> None:
         self._is_csv = path.suffix.lower() == ".csv"
-        self._file: TextIO = sys.stdin if str(path) == "-" else path.open(encoding="utf-8", errors="replace", newline="")
-        self._lines: list[tuple[int, int]] = []  # from which number on jobs stand how many lines further down
+        self._file: TextIO = (
+            sys.stdin if str(path) == "-" else path.open(encoding="utf-8", errors="replace", newline="")
+        )
+        self._lines: list[tuple[int, int]] = []  # from this job number on, the line number is this much higher
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if self._file is not sys.stdin:
             self._file.close()
 
@@ -54,7 +61,7 @@ class JobFile:
         rows = csv.DictReader(self._file)
         for row in rows:
             if None in row:
-                yield rows.line_num, "more fields than the first line names: a value with a comma stands in quotes"
+                yield rows.line_num, "more fields than the header has: quote values that contain a comma"
                 continue
             given: dict[str, Any] = {name: value for name, value in row.items() if name and value}
             try:
@@ -69,8 +76,10 @@ class JobFile:
             yield rows.line_num, given
 
     def with_lines(self, result: ImportResult) -> ImportResult:
-        """A result that names lines of the file, instead of the numbers of jobs in it."""
-        return result._replace(refused=tuple(refused._replace(number=self._line(refused.number)) for refused in result.refused))
+        """Replace the job numbers in ``result`` by line numbers of the file."""
+        return result._replace(
+            refused=tuple(refused._replace(number=self._line(refused.number)) for refused in result.refused)
+        )
 
     def _line(self, number: int) -> int:
         further = 0

@@ -1,6 +1,7 @@
-"""The command's root: global options, loading of the noun that was called, and how an error is printed.
+"""Root of the ``litemq`` command: global options, lazy loading of nouns, and error output.
 
-A noun's module is imported when the noun is called: ``litemq up`` does not wait for the imports of ``litemq store``.
+A noun's module is imported when the noun is called, so ``litemq up`` does not pay for the imports
+of ``litemq store``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["app", "run"]
 
 
 class LazyNouns(TyperGroup):
-    """The group of all nouns, which imports the module of the one that is called."""
+    """The group of all nouns. It imports the module of a noun when the noun is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 (typer's signature)
         return list(NOUNS)
@@ -43,8 +44,8 @@ app = typer.Typer(
     name="litemq",
     cls=LazyNouns,
     help="LiteMQ: a message queue for Python teams, whose log is a table for Spark.",
-    epilog="Exit codes: 0 done, 1 failed or a goal was missed, 2 wrong usage, 3 not found, 4 cannot be reached, 5 in use, "
-    "6 outcome unknown, 7 try again later, 130 interrupted.",
+    epilog="Exit codes: 0 success, 1 failure or missed goal, 2 wrong usage, 3 not found, 4 unreachable, 5 in use, "
+    "6 outcome unknown, 7 retry later, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -63,17 +64,23 @@ def _print_version(requested: bool) -> None:
 def root(
     _version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True, allow_from_autoenv=False),
+        typer.Option(
+            "--version",
+            help="Print the version and exit.",
+            callback=_print_version,
+            is_eager=True,
+            allow_from_autoenv=False,
+        ),
     ] = False,
 ) -> None:
     """LiteMQ: a message queue for Python teams, whose log is a table for Spark."""
 
 
 def run() -> None:
-    """Run the command; an error is one line that says what to do, never a traceback."""
+    """Run the command. An error is printed as one line, never as a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another one
+            stream.reconfigure(errors="replace")  # a terminal may lack a character
     try:
         try:
             app(standalone_mode=True)
@@ -83,7 +90,7 @@ def run() -> None:
         _print_error(f"{type(error).__name__} ({error.code}): {error}")
         sys.exit(exit_code(type(error)))
     except BrokenPipeError:
-        # The reader went away (`litemq … | head`): nothing is wrong, and nothing more can be said.
+        # The reader closed the pipe (`litemq … | head`): there is nothing to report.
         _discard_output()
         sys.exit(EXIT_FAILED)
     except OSError as error:

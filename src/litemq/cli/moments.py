@@ -1,4 +1,4 @@
-"""Times and durations, as they are typed."""
+"""Parsing of times and durations that users type."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ __all__ = ["moment", "seconds"]
 
 
 def moment(text: str, flag: str) -> dt.datetime:
-    """A time such as 2026-01-31T12:00:00Z; without a zone, that of this machine."""
+    """Parse a time such as 2026-01-31T12:00:00Z, in local time if ``text`` has no zone."""
     try:
-        found = dt.datetime.fromisoformat(text)
+        parsed = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no time: write 2026-01-31T12:00:00Z", param_hint=flag) from None
-    return found if found.tzinfo is not None else found.astimezone()
+        raise typer.BadParameter(
+            f"invalid time {text!r}: write it like 2026-01-31T12:00:00Z", param_hint=flag
+        ) from None
+    return parsed if parsed.tzinfo is not None else parsed.astimezone()
 
 
 def seconds(text: str, flag: str) -> float:
-    """A duration such as 90s or 2h30m; a number alone is of seconds."""
+    """Parse a duration such as 90s or 2h30m; a plain number is in seconds."""
     if re.fullmatch(r"\d+(\.\d*)?", text.strip(), re.ASCII):
         return float(text)
     try:
         return parse_duration(text)
     except ConfigurationError:
         raise typer.BadParameter(
-            f"{text!r} is no duration: write seconds, such as 90, or units (ms, s, m, h, d), such as 2h30m", param_hint=flag
+            f"invalid duration {text!r}: write seconds, such as 90, or units (ms, s, m, h, d), such as 2h30m",
+            param_hint=flag,
         ) from None

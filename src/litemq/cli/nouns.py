@@ -1,4 +1,4 @@
-"""The nouns of the command, with the first line of their help. ``litemq --help`` shows them without loading a command."""
+"""Nouns of the command with their help, so that ``litemq --help`` loads no command."""
 
 from __future__ import annotations
 
@@ -10,24 +10,30 @@ __all__ = ["NOUNS", "new_noun"]
 
 # Each module ``litemq.cli.commands.<name>`` has an ``app``.
 NOUNS: Final = {
-    "bench": "Measure LiteMQ on this machine.",
+    "bench": "Run benchmarks.",
     "broker": "Run a broker.",
-    "config": "Show the settings, and where each comes from.",
-    "dlq": "List dead letters, see which errors they share, send them on.",
-    "group": "Show what consumer groups have left to do, set their offsets and back, pause and delete them.",
-    "job": "Send messages at the times of a schedule: create such jobs, look at them, pause and trigger them.",
-    "message": "Send messages, follow a topic, look one up, ask why it was not consumed.",
+    "config": "Show settings and where they come from.",
+    "dlq": "Inspect, redrive and purge dead letters.",
+    "group": "Inspect, reset, pause and delete consumer groups.",
+    "job": "Manage jobs, which send messages on a schedule.",
+    "message": "Send, tail and look up messages, and explain why one was not consumed.",
     "nameserver": "Run a NameServer.",
-    "pipeline": "Archive messages to a table with Spark, look after the table, see how far it is.",
-    "store": "Look at a data directory, and carry messages out of it and into it, without a broker.",
-    "timer": "List delayed messages, cancel them, deliver them at another time.",
-    "topic": "Create, delete, list and describe topics.",
-    "tx": "List transactions that wait for their outcome, look at one, commit it, roll it back.",
-    "up": "Run a NameServer and a broker here, for development.",
-    "worker": "Run the handlers and tasks of a program.",
+    "pipeline": "Archive messages to a table with Spark, maintain the table, and show progress.",
+    "store": "Inspect, verify, rebuild, export and import a data directory offline.",
+    "timer": "List, cancel and reschedule delayed messages.",
+    "topic": "Create, alter, describe and delete topics.",
+    "tx": "List, commit and roll back pending transactions.",
+    "up": "Run a NameServer and a broker on this machine, for development.",
+    "worker": "Run the handlers and tasks of a client.",
 }
 
 
 def new_noun(name: str) -> typer.Typer:
     """Create the ``app`` of the module for noun ``name``."""
-    return typer.Typer(help=NOUNS[name], no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    return typer.Typer(
+        help=NOUNS[name],
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from litemq.cli.rendering.logs import Level
 
 __all__ = ["LogLevel", "named_values"]
 
-LogLevel = Annotated[Level, typer.Option("--log-level", envvar="LITEMQ_LOG_LEVEL", help="What is logged, from this level up.")]
+LogLevel = Annotated[Level, typer.Option("--log-level", envvar="LITEMQ_LOG_LEVEL", help="Minimum level to log.")]
 
 
 def named_values(pairs: list[str]) -> dict[str, str]:
-    """``--property``, as often as it was given."""
+    """Parse the ``NAME=VALUE`` pairs of ``--property``."""
     named = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""Looking after topics, groups and brokers: ``mq.admin``."""
+"""Administration of topics, groups, brokers and archives: ``mq.admin``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from litemq.client.config import ClientConfig
-from litemq.client.engine.archives import ArchivedQueue, ArchiveFact
-from litemq.client.engine.engine import Backend, BrokerFact, TopicFact, WhyFact
+from litemq.client.engine.archives import ArchivedQueue, ArchiveInfo
+from litemq.client.engine.engine import BrokerInfo, Engine, TopicInfo, WhyInfo
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
-from litemq.client.engine.topics import CheckSettings, changes_from, settings_from
-from litemq.client.messages.detached import Detached
+from litemq.client.engine.topics import CheckSettings, topic_changes, topic_settings
+from litemq.client.messages.detached import DetachedSource
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import to_ms
@@ -21,14 +21,14 @@ from litemq.types import ArchivedChoice, Priorities, WhenFull, check_name, check
 __all__ = ["AsyncAdmin"]
 
 
-_MOST_OFFSET: Final = 1 << 62
+_MAX_OFFSET: Final = 1 << 62
 
 
 class AsyncAdmin:
-    """What operators ask of a cluster."""
+    """The methods of ``mq.admin``, for operators and tools."""
 
-    def __init__(self, backend: Backend, config: ClientConfig, serializers: Serializers) -> None:
-        self._backend = backend
+    def __init__(self, engine: Engine, config: ClientConfig, serializers: Serializers) -> None:
+        self._engine = engine
         self._config = config
         self._serializers = serializers
 
@@ -47,21 +47,46 @@ class AsyncAdmin:
         check_after: float | timedelta | None = None,
         check_every: float | timedelta | None = None,
         max_checks: int | None = None,
-    ) -> TopicFact:
-        """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive.
+    ) -> TopicInfo:
+        """Create a topic. Creating it again with the same settings changes nothing.
 
-        With ``priorities`` ("strict" or "weighted", True is strict) each queue has eight classes. ``ttl`` is for messages that name none;
-        ``max_backlog`` is how many messages of a queue may wait for the slowest group, and ``when_full`` what becomes of the next.
-        ``archived`` says whether retention waits for the topic's archive: until it has come ("block"), or until what it lacks is
-        ``archive_wait`` seconds old ("drop-with-record"). Producers are asked for the outcome of a transaction ``check_after`` seconds after it
-        began, then every ``check_every`` seconds, ``max_checks`` times.
+        Args:
+            topic: The name of the topic.
+            queues: The number of queues on each broker.
+            brokers: The names of the brokers. Default: all that are alive.
+            priorities: ``strict`` (or ``True``) or ``weighted``: each queue has eight priority
+                classes.
+            ttl: Seconds after which messages without a TTL expire. Default: never.
+            max_backlog: The most messages of a queue that the slowest group may leave unread; 0:
+                the broker's limit.
+            when_full: What happens to messages above ``max_backlog``: ``reject`` or
+                ``dead_letter``.
+            archived: Retention keeps messages until the archive has them (``block``), or at most
+                ``archive_wait`` seconds (``drop-with-record``), or ignores the archive (``no``).
+            archive_wait: The age in seconds at which unarchived messages may be dropped.
+            check_after: Seconds from the first message of a transaction to the first check-back.
+            check_every: Seconds between two check-backs.
+            max_checks: The most check-backs of a transaction.
+
+        Returns:
+            The topic, its queues and its settings.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid, or the topic exists with other settings.
+            NoRouteError, NetworkError: A named broker, or every broker, is not reachable.
         """
-        settings = settings_from(
-            priorities, ttl, max_backlog, when_full, archived, archive_wait, CheckSettings(check_after, check_every, max_checks)
+        settings = topic_settings(
+            priorities,
+            ttl,
+            max_backlog,
+            when_full,
+            archived,
+            archive_wait,
+            CheckSettings(check_after, check_every, max_checks),
         )
         if not isinstance(queues, int) or not 1 <= queues <= 100_000:
             raise InvalidArgumentError(f"queues={queues!r}: choose 1 … 100000")
-        return await self._backend.create_topic(check_name(topic), queues, brokers, settings)
+        return await self._engine.create_topic(check_name(topic), queues, brokers, settings)
 
     async def alter_topic(
         self,
@@ -76,93 +101,222 @@ class AsyncAdmin:
         check_after: float | timedelta | None = None,
         check_every: float | timedelta | None = None,
         max_checks: int | None = None,
-    ) -> TopicFact:
-        """Change settings of a topic on every broker; what is not named stays as it is. A topic gets no priorities that was created without."""
-        changes = changes_from(
-            priorities, ttl, max_backlog, when_full, archived, archive_wait, CheckSettings(check_after, check_every, max_checks)
+    ) -> TopicInfo:
+        """Change the named settings of a topic on all its brokers. Settings left out stay unchanged.
+
+        Args:
+            topic: The name of the topic.
+            priorities: How the priority classes share a lease; only for topics created with
+                priorities.
+            ttl, max_backlog, when_full, archived, archive_wait: As in ``create_topic``.
+            check_after, check_every, max_checks: As in ``create_topic``.
+
+        Returns:
+            The topic with its new settings.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid, or the topic was created without
+                priorities.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        changes = topic_changes(
+            priorities,
+            ttl,
+            max_backlog,
+            when_full,
+            archived,
+            archive_wait,
+            CheckSettings(check_after, check_every, max_checks),
         )
-        return await self._backend.alter_topic(check_name(topic), changes)
+        return await self._engine.alter_topic(check_name(topic), changes)
 
     async def delete_topic(self, topic: str) -> None:
-        """Delete a topic and all its messages, on every broker."""
-        await self._backend.delete_topic(check_name(topic))
+        """Delete a topic and all its messages on every broker.
 
-    async def describe_topic(self, topic: str) -> TopicFact:
-        """A topic's queues, with the offsets there are."""
-        return await self._backend.describe_topic(check_readable(topic))
+        Args:
+            topic: The name of the topic.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            InvalidArgumentError: A name is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        await self._engine.delete_topic(check_name(topic))
+
+    async def describe_topic(self, topic: str) -> TopicInfo:
+        """Return a topic's settings and queues, with their offsets.
+
+        Args:
+            topic: The name of the topic; system topics are allowed.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            InvalidArgumentError: A name is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return await self._engine.describe_topic(check_readable(topic))
 
     async def topics(self) -> dict[str, int]:
-        """All topics, with the number of their queues."""
-        return await self._backend.topics()
+        """Return all topics with the number of their queues.
 
-    async def brokers(self) -> list[BrokerFact]:
-        """All brokers that the cluster knows."""
-        return await self._backend.brokers()
+        Raises:
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return await self._engine.topics()
+
+    async def brokers(self) -> list[BrokerInfo]:
+        """Return all brokers that the cluster knows, alive or not.
+
+        Raises:
+            NetworkError: No NameServer can be reached.
+        """
+        return await self._engine.brokers()
 
     async def find(self, topic: str, key: str, *, most: int = 32) -> list[Message]:
-        """The messages with a key, or with a message id: the newest so many, oldest first."""
+        """Return the messages with a key or a message id, oldest first.
+
+        Args:
+            topic: The name of the topic; system topics are allowed.
+            key: A key of the message, or its id.
+            most: Return at most this many messages, the newest.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         if not isinstance(most, int) or most < 1:
             raise InvalidArgumentError(f"most={most!r}: choose 1 or more")
         try:
             key.encode()
         except (AttributeError, UnicodeEncodeError):
-            raise InvalidArgumentError(f"key={key!r}: a string is wanted that can be written as UTF-8") from None
+            raise InvalidArgumentError(f"key={key!r}: choose a string that is valid UTF-8") from None
         found: list[Message] = []
-        for broker, records in await self._backend.find(check_readable(topic), key, most):
-            found += reversed(self._reader(broker).decode(records))  # brokers give the newest first
+        for broker, records in await self._engine.find(check_readable(topic), key, most):
+            found += reversed(self._reader(broker).decode(records))  # brokers return the newest first
         return sorted(found, key=lambda message: message.store_timestamp)[-most:]
 
     async def get(self, topic: str, message_id: str) -> Message | None:
-        """The message with this id, or ``None`` where there is none."""
+        """Return the message with an id, or ``None`` if the topic has no such message.
+
+        Args:
+            topic: The name of the topic.
+            message_id: The id, from the receipt or from ``Message.message_id``.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         for message in await self.find(topic, message_id):
             if message.message_id == message_id:
                 return message
         return None
 
     async def offset_at_time(self, topic: str, moment: datetime) -> dict[tuple[str, int], int]:
-        """For each queue, as (broker, number), the first offset that was stored at this moment or later."""
+        """Return the first offset of each queue, as (broker, number), at ``moment`` or later.
+
+        Args:
+            topic: The name of the topic.
+            moment: A time with a time zone, by the broker's clock.
+
+        Raises:
+            InvalidArgumentError: ``moment`` has no time zone, or the name is invalid.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         at = to_ms(moment, "moment")
-        fact = await self._backend.describe_topic(check_readable(topic))
+        info = await self._engine.describe_topic(check_readable(topic))
         return {
-            (queue.broker, queue.queue_id): await self._backend.offset_at_time(queue.broker, topic, queue.queue_id, at)
-            for queue in fact.queues
+            (queue.broker, queue.queue_id): await self._engine.offset_at_time(queue.broker, topic, queue.queue_id, at)
+            for queue in info.queues
         }
 
-    # Archives -----------------------------------------------------------------------------------------------------------------
+    # Archives -------------------------------------------------------------------------------------
 
-    async def archived_through(self, topic: str, location: str, offsets: Mapping[tuple[str, int], int], *, replace: bool = False) -> None:
-        """Say that an archive has everything of these queues, as (broker, number), below these offsets, and that its own commit is done.
+    async def archived_through(
+        self, topic: str, location: str, offsets: Mapping[tuple[str, int], int], *, replace: bool = False
+    ) -> None:
+        """Report that an archive has committed all messages below ``offsets``.
 
-        ``location`` is where readers find it. Offsets only rise, and saying them again changes nothing. A topic has one archive: another
-        one is refused, unless it is to ``replace`` what was known.
+        Args:
+            topic: The name of the topic.
+            location: Where readers find the archive: a path or a URL.
+            offsets: The end offset of each queue, as (broker, number). They never decrease;
+                repeating them changes nothing.
+            replace: Replace the topic's archive. Otherwise, a report from another location is
+                refused.
+
+        Raises:
+            InvalidArgumentError: The topic has another archive, or a queue or an offset does not
+                exist.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
         """
         queues = [ArchivedQueue(broker, queue_id, -1, offset) for (broker, queue_id), offset in sorted(offsets.items())]
-        await self._backend.archives.report(check_name(topic), location, queues, replaces=replace)
+        await self._engine.archives.report(check_name(topic), location, queues, replaces=replace)
 
-    async def describe_archive(self, topic: str) -> ArchiveFact:
-        """Where a topic's archive is, and how far it has come; without a location, nobody has told of one."""
-        return await self._backend.archives.describe(check_name(topic))
+    async def describe_archive(self, topic: str) -> ArchiveInfo:
+        """Return where a topic's archive is, and its end offsets.
 
-    async def move_archive(self, topic: str, location: str) -> ArchiveFact:
-        """Say that a topic's archive is elsewhere by now, with everything that it had."""
+        The location is empty if there is none.
+
+        Args:
+            topic: The name of the topic.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            InvalidArgumentError: A name is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return await self._engine.archives.describe(check_name(topic))
+
+    async def move_archive(self, topic: str, location: str) -> ArchiveInfo:
+        """Report that a topic's archive has moved, with all its messages.
+
+        Args:
+            topic: The name of the topic.
+            location: The new path or URL.
+
+        Returns:
+            The archive at its new location.
+
+        Raises:
+            InvalidArgumentError: The topic has no archive, or an argument is invalid.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         known = await self.describe_archive(topic)
         if not known.location:
-            raise InvalidArgumentError(f"topic {topic!r} has no archive that could be moved")
-        await self._backend.archives.report(topic, location, known.queues, replaces=True)
+            raise InvalidArgumentError(f"topic {topic!r} has no archive to move")
+        await self._engine.archives.report(topic, location, known.queues, replaces=True)
         return await self.describe_archive(topic)
 
-    # Groups -------------------------------------------------------------------------------------------------------------------
+    # Groups ---------------------------------------------------------------------------------------
 
     async def groups(self) -> list[GroupSummary]:
-        """All groups, with what they have left to do."""
-        return await self._backend.groups()
+        """Return all consumer groups, with their topics, members and lag.
+
+        Raises:
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return await self._engine.groups()
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """How far a group has come in each queue, who reads for it, and by what its offsets were set."""
-        fact = await self._backend.describe_group(check_name(group_id, "group"))
-        if fact is None:
-            raise InvalidArgumentError(f"there is no group {group_id!r}: `litemq group list` shows all")
-        return fact
+        """Return a group's offsets and lag by queue, its members and its offset resets.
+
+        Args:
+            group_id: The consumer group.
+
+        Raises:
+            InvalidArgumentError: The group does not exist, or its name is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        info = await self._engine.describe_group(check_name(group_id, "group"))
+        if info is None:
+            raise InvalidArgumentError(f"there is no group {group_id!r}: `litemq group list` shows all groups")
+        return info
 
     async def plan_reset(
         self,
@@ -174,62 +328,167 @@ class AsyncAdmin:
         offset: int | None = None,
         shift: int | None = None,
     ) -> ResetPlan:
-        """What setting a group's offsets would do: ``to`` the oldest or the next message, to those stored at a ``time`` or later, to an
-        ``offset``, or ``shift`` messages on from where the group is (below 0: back). Nothing is changed."""
-        wishes = {"to": to, "timestamp": None if time is None else to_ms(time, "time"), "offset": offset, "shift": shift}
-        given = {name: value for name, value in wishes.items() if value is not None}
+        """Return what a reset of a group's offsets to one target would change, and change nothing.
+
+        Args:
+            topic: The name of the topic.
+            group_id: The consumer group.
+            to: ``earliest``: the oldest message; ``latest``: the next message to arrive.
+            time: The first message stored at this time or later. It needs a time zone.
+            offset: This offset, in each queue.
+            shift: This many messages forward, or back if negative.
+
+        Raises:
+            InvalidArgumentError: No target or several targets are given, or one is invalid.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        targets = {
+            "to": to,
+            "timestamp": None if time is None else to_ms(time, "time"),
+            "offset": offset,
+            "shift": shift,
+        }
+        given = {name: value for name, value in targets.items() if value is not None}
         if len(given) != 1:
-            raise InvalidArgumentError("choose one of to='earliest', to='latest', time=, offset= and shift=")
+            raise InvalidArgumentError("choose exactly one of to='earliest', to='latest', time=, offset= and shift=")
         ((name, value),) = given.items()
         if isinstance(value, str):
             name, value = value, 0
-        if not isinstance(value, int) or isinstance(value, bool) or not -_MOST_OFFSET < value < _MOST_OFFSET:
+        if not isinstance(value, int) or isinstance(value, bool) or not -_MAX_OFFSET < value < _MAX_OFFSET:
             raise InvalidArgumentError(f"{name}={value!r}: choose a whole number")
-        return await self._backend.plan_reset(check_name(topic), check_name(group_id, "group"), name, value)
+        return await self._engine.plan_reset(check_name(topic), check_name(group_id, "group"), name, value)
 
     async def reset(self, plan: ResetPlan, *, force: bool = False) -> ResetPlan:
-        """Do what a plan says. While somebody reads for the group it is refused, unless forced: then consumers begin anew from there."""
-        return await self._backend.reset(plan, force=force)
+        """Apply a plan of ``plan_reset``.
+
+        Args:
+            plan: The plan.
+            force: Reset although the group has consumers. They rejoin and continue from the new
+                offsets.
+
+        Returns:
+            The applied plan, whose ``reset_id`` ``undo_reset`` takes.
+
+        Raises:
+            GroupBusyError: The group has consumers, or leased messages, and ``force`` is not set.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return await self._engine.reset(plan, force=force)
 
     async def plan_undo(self, topic: str, group_id: str, *, reset_id: str = "") -> ResetPlan:
-        """What taking back a reset would do; without an id, that of the latest one."""
-        return await self._backend.undo_reset(check_name(topic), check_name(group_id, "group"), reset_id, dry_run=True, force=False)
+        """Return what ``undo_reset`` would change, without changing it.
+
+        Args:
+            topic: The name of the topic.
+            group_id: The consumer group.
+            reset_id: The reset. Default: the latest one.
+
+        Raises:
+            InvalidArgumentError: The reset does not exist, or it has already been undone.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return await self._engine.undo_reset(
+            check_name(topic), check_name(group_id, "group"), reset_id, dry_run=True, force=False
+        )
 
     async def undo_reset(self, topic: str, group_id: str, *, reset_id: str = "", force: bool = False) -> ResetPlan:
-        """Take back a reset: the offsets are again as they were before it. What this returns can be undone, too."""
-        return await self._backend.undo_reset(check_name(topic), check_name(group_id, "group"), reset_id, dry_run=False, force=force)
+        """Restore the offsets from before a reset.
+
+        Args:
+            topic: The name of the topic.
+            group_id: The consumer group.
+            reset_id: The reset. Default: the latest one.
+            force: Undo although the group has consumers.
+
+        Returns:
+            The changes. They are a reset themselves, and can be undone.
+
+        Raises:
+            InvalidArgumentError: The reset does not exist, or it has already been undone.
+            GroupBusyError: The group has consumers, or leased messages, and ``force`` is not set.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return await self._engine.undo_reset(
+            check_name(topic), check_name(group_id, "group"), reset_id, dry_run=False, force=force
+        )
 
     async def pause_group(self, group_id: str) -> None:
-        """Give a group no more messages, until it is resumed; what its consumers have fetched already is still handled."""
+        """Stop the delivery to a group. Its consumers still process what they have fetched.
+
+        Args:
+            group_id: The consumer group.
+
+        Raises:
+            InvalidArgumentError: The group does not exist, or its name is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         await self.describe_group(group_id)
-        await self._backend.pause_group(group_id, paused=True)
+        await self._engine.pause_group(group_id, paused=True)
 
     async def resume_group(self, group_id: str) -> None:
-        """Let a paused group go on."""
+        """Resume the delivery to a paused group.
+
+        Args:
+            group_id: The consumer group.
+
+        Raises:
+            InvalidArgumentError: The group does not exist, or its name is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         await self.describe_group(group_id)
-        await self._backend.pause_group(group_id, paused=False)
+        await self._engine.pause_group(group_id, paused=False)
 
     async def delete_group(self, group_id: str) -> None:
-        """Forget a group: its offsets, its failed tries that wait, its resets. Refused while somebody reads for it."""
+        """Delete a group with its offsets, pending retries and resets.
+
+        Args:
+            group_id: The consumer group.
+
+        Raises:
+            GroupBusyError: The group has consumers, or leased messages.
+            InvalidArgumentError: The group does not exist, or its name is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         await self.describe_group(group_id)
-        await self._backend.delete_group(group_id)
+        await self._engine.delete_group(group_id)
 
     async def dead_letter_topics(self) -> dict[str, int]:
-        """The topics that have dead letters, and how many."""
+        """Return the topics that have dead letters, with their number.
+
+        Raises:
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         found: dict[str, int] = {}
-        for topics in (await self._backend.dead_letters.topics()).values():
-            for topic, letters in topics.items():
-                found[topic] = found.get(topic, 0) + letters
+        for topics in (await self._engine.dead_letters.topics()).values():
+            for topic, count in topics.items():
+                found[topic] = found.get(topic, 0) + count
         return dict(sorted(found.items()))
 
-    async def why(self, message_id: str, *, group_id: str, topic: str = "") -> WhyFact:
-        """Why a group has not consumed a message: one answer. Without a topic, all are looked through."""
-        if not isinstance(message_id, str) or not message_id:
-            raise InvalidArgumentError(f"message_id={message_id!r}: the id of a message is wanted, as its receipt has it")
-        check_name(group_id, "group")
-        found = await self._backend.why(check_name(topic) if topic else "", message_id, group_id)
-        # Who has the message knows best; where nobody has, who knows the topic.
-        return max(found, key=lambda fact: (bool(fact.topic), fact.verdict != "no-topic"))
+    async def why(self, message_id: str, *, group_id: str, topic: str = "") -> WhyInfo:
+        """Explain why a group has not consumed a message.
 
-    def _reader(self, broker: str) -> Detached:
-        return Detached(broker, self._serializers, self._config.max_body_bytes)
+        Args:
+            message_id: The id of the message.
+            group_id: The consumer group.
+            topic: The topic of the message. Default: search all topics.
+
+        Returns:
+            The verdict, a sentence that explains it, and what to do.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        if not isinstance(message_id, str) or not message_id:
+            raise InvalidArgumentError(f"message_id={message_id!r}: choose the id of a message, as in its receipt")
+        check_name(group_id, "group")
+        found = await self._engine.why(check_name(topic) if topic else "", message_id, group_id)
+        # Prefer the broker that has the message, then one that has the topic.
+        return max(found, key=lambda info: (bool(info.topic), info.verdict != "no-topic"))
+
+    def _reader(self, broker: str) -> DetachedSource:
+        return DetachedSource(broker, self._serializers, self._config.max_body_bytes)

@@ -1,57 +1,102 @@
-"""The client, asynchronous: the source of the synchronous one, which is generated from it."""
+"""The asynchronous client: send, receive, and give access to all other features.
+
+``tools/async_to_sync.py`` generates the synchronous client from this file.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Final, Literal, Self, Unpack
+from typing import Any, Final, Self
 
 from litemq.client.admin import AsyncAdmin
-from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
-from litemq.client.consuming.ack_batch import ack_batch
+from litemq.client.config import (
+    AssignmentChoice,
+    ClientConfig,
+    CompressionType,
+    DurabilityName,
+    OffsetReset,
+    QueueChoice,
+)
+from litemq.client.consuming.client_api import ConsumingApi
 from litemq.client.consuming.consumer import Consumer
 from litemq.client.consuming.open_feeds import OpenFeeds
-from litemq.client.consuming.opening import ConsumerSettings
-from litemq.client.consuming.ordered_consumer import MAX_HELD
-from litemq.client.consuming.reader import Reader, Start
 from litemq.client.dead_letters.dead_letters import DeadLetters
-from litemq.client.engine.engine import Backend
+from litemq.client.engine.engine import Engine
 from litemq.client.engine.registry import find_engine
-from litemq.client.engine.selection import selection_of
+from litemq.client.extensions.middleware import Publish
 from litemq.client.handlers.app import AsyncApp
 from litemq.client.handlers.subscription import Subscription
 from litemq.client.jobs.jobs import Jobs
-from litemq.client.leases.lease import lease_terms
-from litemq.client.messages.delivery_options import PLAIN, in_batch, terms_of
-from litemq.client.messages.message import Message
+from litemq.client.messages.delivery_options import NO_OPTIONS, delivery_options, with_batch_id
 from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
-from litemq.client.messages.send_options import SendOptions, outgoing_message
 from litemq.client.messages.serializers import Serializer, Serializers
 from litemq.client.publishing import Publisher
-from litemq.client.settling.ack_policy import AckPolicy, Handling
-from litemq.client.settling.retry_policy import RetryPolicy
 from litemq.client.timers.timers import Timers
-from litemq.client.times import seconds
-from litemq.client.transactions.admin import Transactions
-from litemq.client.transactions.execution import execute_transaction, send_transaction
+from litemq.client.transactions.client_api import TransactionApi
 from litemq.client.transactions.half_messages import HalfMessages
-from litemq.client.transactions.listener import TransactionListener
 from litemq.client.transactions.listeners import Listeners
-from litemq.client.transactions.transaction import OnError, Transaction, TransactionReceipt, check_properties
-from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError
+from litemq.errors import BufferFullError, ClientClosedError
 from litemq.types import BodyCodec, check_name
 
 __all__ = ["AsyncClient"]
 
 _NO_CODEC: Final = BodyCodec.NONE
-_RETRY: Final = RetryPolicy()
 
 
-class AsyncClient(AsyncApp):
-    """``async with AsyncClient("litemq://127.0.0.1:9876") as mq:`` sends and receives. One client serves a whole program."""
+class AsyncClient(AsyncApp, ConsumingApi, TransactionApi):
+    """The asynchronous client of a LiteMQ cluster.
+
+    Use it as ``async with AsyncClient("litemq://127.0.0.1:9876") as mq:``. One client serves a
+    whole program. It belongs to one event loop. ``open`` connects it.
+
+    Durations are in milliseconds and sizes in bytes.
+
+    Args:
+        url: The engine and its address: ``litemq://HOST:PORT`` of a NameServer, several of them
+            separated by commas, or ``memory://``.
+        client_id: The name of this client in logs and of its broadcast progress. Default: host,
+            process and a random suffix.
+        durability: How safely a broker stores a message before it confirms it. Default: the
+            broker's setting.
+        linger_ms: How long the first message of a batch waits for further ones.
+        max_batch_bytes: The largest batch.
+        max_batch_messages: The most messages in a batch.
+        max_in_flight_requests: Unanswered send requests per queue.
+        buffer_bytes: The size of the send buffer.
+        compression_type: How bodies are compressed: ``none``, ``lz4`` or ``zstd``.
+        compression_min_bytes: Smaller bodies are not compressed.
+        queue_choice: How the client selects the queue of a message without ``ordering_key``.
+        delivery_timeout_ms: How long a send is retried.
+        max_record_bytes: The largest message, all fields included.
+        auto_offset_reset: Where a new group starts: ``earliest``, ``latest``, or ``error``.
+        enable_auto_commit: Commit the offsets of acknowledged messages in the background.
+        auto_commit_interval_ms: The time between two commits.
+        session_timeout_ms: After this time without a heartbeat, a consumer loses its queues to
+            others of its group.
+        assignment: How brokers distribute queues in a group: ``average``, ``consistent_hash`` or
+            ``same_zone``.
+        zone: The zone of this client, for ``assignment="same_zone"``.
+        max_poll_records: The most messages in one pull or lease request.
+        prefetch_bytes: The size of a consumer's prefetch buffer.
+        fetch_wait_ms: How long a broker may hold a request until messages arrive.
+        max_body_bytes: The largest size of a body after decompression.
+        offsets_directory: The directory with the progress of broadcast consumers.
+        connections_per_broker: TCP connections to each broker.
+        connect_timeout_ms: How long a connection attempt may take.
+        request_timeout_ms: How long a request may take; at most ``delivery_timeout_ms``.
+        retry_backoff_ms: The delay before the first retry of a request.
+        max_retry_backoff_ms: The largest delay between retries.
+        route_refresh_ms: How often the client asks the NameServer for new brokers and queues.
+        shutdown_timeout_ms: How long ``close`` and ``run`` may take to finish running work.
+        serializers: The serializer of each topic. Other topics take bytes, strings and JSON values.
+
+    Raises:
+        InvalidArgumentError: A setting is out of range, or no engine has the scheme of ``url``.
+    """
 
     def __init__(
         self,
@@ -131,10 +176,18 @@ class AsyncClient(AsyncApp):
         self._halves: HalfMessages | None = None
         self._listeners = Listeners(self.config, self._serializers)
 
-    # Opening and closing ------------------------------------------------------------------------------------------------------
+    # Opening and closing --------------------------------------------------------------------------
 
     async def open(self) -> Self:
-        """Connect. Better: ``async with``, which also closes."""
+        """Connect to the cluster. Prefer ``async with``, which also closes the client.
+
+        Returns:
+            This client.
+
+        Raises:
+            NetworkError: No NameServer answers at the address in the client's URL.
+            InvalidArgumentError: The address in the client's URL is invalid.
+        """
         if self._publisher is None:
             engine = self._make_engine(self.url, self.config)
             try:
@@ -148,7 +201,11 @@ class AsyncClient(AsyncApp):
         return self
 
     async def close(self) -> None:
-        """Send what waits, commit what was acknowledged, and end; all within ``shutdown_timeout_ms``."""
+        """Send buffered messages, commit acknowledged ones, and disconnect.
+
+        All within ``shutdown_timeout_ms``; the receipts of messages that are still unsent fail. A
+        closed client can be opened again. Raises nothing.
+        """
         if self._publisher is None:
             return
         engine = self._publisher.engine
@@ -164,7 +221,9 @@ class AsyncClient(AsyncApp):
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         await self.close()
 
     def _opened_publisher(self) -> Publisher:
@@ -172,7 +231,7 @@ class AsyncClient(AsyncApp):
             raise ClientClosedError('the client is not open: use it inside `async with litemq.AsyncClient("…") as mq:`')
         return self._publisher
 
-    def _opened(self) -> Backend:
+    def _opened(self) -> Engine:
         return self._opened_publisher().engine
 
     def _opened_feeds(self) -> OpenFeeds:
@@ -183,9 +242,10 @@ class AsyncClient(AsyncApp):
 
     @property
     def is_open(self) -> bool:
+        """Whether the client is connected."""
         return self._publisher is not None
 
-    # Sending ------------------------------------------------------------------------------------------------------------------
+    # Sending --------------------------------------------------------------------------------------
 
     async def send(
         self,
@@ -204,30 +264,63 @@ class AsyncClient(AsyncApp):
         delay_level: int | None = None,
         batch_id: str = "",
     ) -> SendReceipt:
-        """Send a message, and wait until it is stored as safely as its durability promises.
+        """Send a message and wait until it is stored as safely as its durability requires.
 
-        ``delay_level`` is one of RocketMQ's 18 (1 s … 2 hours). Delayed messages with one ``batch_id`` can be cancelled together.
+        Args:
+            topic: The topic to send to.
+            body: Bytes, a string, a JSON value, or a value for the topic's serializer.
+            tags: Labels that consumers filter by.
+            keys: Business keys; ``mq.admin.find`` looks messages up by key.
+            properties: Further named values; consumers filter by them with ``where``.
+            ordering_key: Messages with the same key go to one queue and stay in order.
+            durability: ``none``, ``memory``, ``disk`` or ``replicas``. Default: the client's
+                setting.
+            delay: Seconds until delivery, up to 365 days.
+            deliver_at: The time of delivery, with a time zone.
+            ttl: Seconds from delivery until the message expires.
+            priority: 0 … 255, in topics with priorities; 255 is delivered first.
+            delay_level: One of RocketMQ's delay levels, 1 (1 s) … 18 (2 hours).
+            batch_id: ``mq.timers.cancel_batch`` cancels all delayed messages with this id.
+
+        Returns:
+            The receipt, with the message's id, broker, queue and offset.
+
+        Raises:
+            InvalidArgumentError, SerializationError: An argument is invalid, or the message is too
+                large.
+            TopicNotFoundError: The topic does not exist, and the broker does not create topics on
+                demand.
+            UnsupportedFeatureError: The broker does not support the durability.
+            NoRouteError, ConnectionLostError, OverloadedError, BacklogFullError, DiskFullError: No
+                broker stored the message within ``delivery_timeout_ms``.
+            SendOutcomeUnknownError: The connection was lost: the message may be stored or not.
+            ClientClosedError: The client is not open.
         """
         publisher = self._publisher or self._opened_publisher()
         if publisher.is_observed:
-            message = OutgoingMessage(
-                body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority, delay_level, batch_id
-            )
+            timing = (delay, deliver_at, ttl, priority, delay_level)
+            message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, *timing, batch_id)
             return await publisher.publish(topic, message, durability)
-        terms = PLAIN
-        if delay is not None or deliver_at is not None or ttl is not None or priority is not None or delay_level is not None:
-            terms = terms_of(publisher.engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
+        delivery = NO_OPTIONS
+        is_delayed = delay is not None or deliver_at is not None or delay_level is not None
+        if is_delayed or ttl is not None or priority is not None:
+            delivery = delivery_options(publisher.engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
         if batch_id:
-            properties = in_batch(properties, batch_id)
-        is_plain = type(body) is bytes and publisher.is_plain and durability is None and not (tags or keys or properties) and terms is PLAIN
+            properties = with_batch_id(properties, batch_id)
+        labels = tags or keys or properties
+        is_plain = (
+            type(body) is bytes and publisher.is_plain and durability is None and delivery is NO_OPTIONS and not labels
+        )
         while True:
             try:
                 if is_plain:
-                    waiter = publisher.engine_post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, publisher.level)
+                    waiter = publisher.engine_post(
+                        topic, body, _NO_CODEC, "", (), (), (), ordering_key, publisher.level
+                    )
                 else:
-                    waiter = publisher.post(topic, body, tags, keys, properties, ordering_key, durability, terms)
+                    waiter = publisher.post(topic, body, tags, keys, properties, ordering_key, durability, delivery)
             except BufferFullError:
-                await publisher.engine.wait_for_room()
+                await publisher.engine.wait_for_buffer()
             else:
                 return await waiter
 
@@ -248,234 +341,127 @@ class AsyncClient(AsyncApp):
         delay_level: int | None = None,
         batch_id: str = "",
     ) -> asyncio.Future[SendReceipt]:
-        """Hand over a message; the future is its receipt. Raises ``BufferFullError`` where too much waits already."""
+        """Add a message to the send buffer and return at once.
+
+        Args:
+            topic: The topic to send to.
+            body: As in ``send``.
+            tags, keys, properties, ordering_key, durability: As in ``send``.
+            delay, deliver_at, ttl, priority, delay_level, batch_id: As in ``send``.
+
+        Returns:
+            A future of the receipt. It fails with the errors of ``send``.
+
+        Raises:
+            BufferFullError: The send buffer is full. Await ``send`` or ``flush`` instead.
+            InvalidArgumentError: An argument is invalid.
+            SerializationError: The serializer cannot write ``body``.
+            ClientClosedError: The client is not open.
+        """
         publisher = self._publisher or self._opened_publisher()
         if publisher.is_observed:
-            message = OutgoingMessage(
-                body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority, delay_level, batch_id
-            )
+            timing = (delay, deliver_at, ttl, priority, delay_level)
+            message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, *timing, batch_id)
             return asyncio.ensure_future(publisher.publish(topic, message, durability))
-        terms = PLAIN
-        if delay is not None or deliver_at is not None or ttl is not None or priority is not None or delay_level is not None:
-            terms = terms_of(publisher.engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
+        delivery = NO_OPTIONS
+        is_delayed = delay is not None or deliver_at is not None or delay_level is not None
+        if is_delayed or ttl is not None or priority is not None:
+            delivery = delivery_options(publisher.engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
         if batch_id:
-            properties = in_batch(properties, batch_id)
-        if type(body) is bytes and publisher.is_plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
+            properties = with_batch_id(properties, batch_id)
+        labels = tags or keys or properties
+        if type(body) is bytes and publisher.is_plain and durability is None and delivery is NO_OPTIONS and not labels:
             return publisher.engine_post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, publisher.level)
-        return publisher.post(topic, body, tags, keys, properties, ordering_key, durability, terms)
+        return publisher.post(topic, body, tags, keys, properties, ordering_key, durability, delivery)
 
     async def send_batch(
         self, topic: str, messages: Sequence[OutgoingMessage | bytes | str], *, durability: DurabilityName | None = None
     ) -> list[SendReceipt]:
-        """Send many messages, and wait for all. Where some fail, the first error is raised, with a note that says which."""
+        """Send messages and wait until all are stored or have failed.
+
+        Args:
+            topic: The topic to send to.
+            messages: ``OutgoingMessage`` objects, or bodies without options.
+            durability: As in ``send``, for all messages.
+
+        Returns:
+            The receipts, in the order of ``messages``.
+
+        Raises:
+            LiteMQError: Some messages failed. The first error is raised, with a note that lists the
+                failed messages. See ``send`` for the classes.
+            ClientClosedError: The client is not open.
+        """
         return await self._opened_publisher().publish_batch(topic, messages, durability)
 
     async def flush(self) -> None:
-        """Wait until everything that was sent before is stored or has failed."""
+        """Wait until all messages sent before are stored or have failed.
+
+        Raises:
+            ClientClosedError: The client is not open.
+        """
         await self._opened().flush()
 
     def serializer(self, topic: str, serializer: Serializer) -> None:
-        """Choose how the bodies of a topic are written and read."""
+        """Set the serializer of a topic, for messages sent and received from now on.
+
+        Args:
+            topic: The topic.
+            serializer: Converts values to bodies and back.
+
+        Raises:
+            InvalidArgumentError: ``topic`` is no valid topic name.
+        """
         self._serializers.choose(check_name(topic), serializer)
         self._refresh_sending()
 
     def _refresh_sending(self) -> None:
-        """Have the publisher read again which layers, plug-ins and serializers there are."""
         if self._publisher is not None:
             self._publisher.refresh()
 
-    # Transactions -------------------------------------------------------------------------------------------------------------
+    def _layers_around(self) -> Callable[[Publish], Publish]:
+        return self._opened_publisher().through
 
-    def transaction(
-        self,
-        topic: str,
-        *,
-        group_id: str,
-        durability: DurabilityName | None = None,
-        on_error: OnError = "rollback",
-        check_after: float | timedelta | None = None,
-        max_checks: int | None = None,
-    ) -> Transaction:
-        """``async with mq.transaction("orders", group_id="shop") as tx:`` sends messages that are seen all together, or not at all.
-
-        Leaving the block commits, an error rolls back; with ``on_error="ask"`` it leaves the outcome open. What is open, and where this process
-        dies in between, a ``transaction_listener`` of the same group is asked for: ``check_after`` seconds after the first message, and then
-        again, ``max_checks`` times at most.
-        """
-        publisher = self._opened_publisher()
-        engine = publisher.engine
-        if on_error not in ("rollback", "ask"):
-            raise InvalidArgumentError(f"on_error={on_error!r}: choose rollback or ask")
-        check_name(topic)
-        check_name(group_id, "group")
-        if self._halves is None:
-            self._halves = HalfMessages(engine.transactions, self.config, self._serializers)
-        properties = check_properties(check_after, max_checks)
-        return Transaction(
-            engine.transactions, self._halves, topic, group_id, durability, on_error, properties, publisher.through, engine.wall_ms
-        )
-
-    async def send_transaction(
-        self,
-        topic: str,
-        body: Any,
-        *,
-        group_id: str,
-        check_after: float | timedelta | None = None,
-        max_checks: int | None = None,
-        **options: Unpack[SendOptions],
-    ) -> TransactionReceipt:
-        """Send a message that nobody sees until ``commit(receipt.transaction_id)``, which any client may call.
-
-        ``options`` are those of ``send``.
-        """
-        durability = options.pop("durability", None)
-        message = outgoing_message("send_transaction", body, options)
-        transaction = self.transaction(topic, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks)
-        return await send_transaction(transaction, topic, message)
-
-    async def execute_transaction(
-        self,
-        topic: str,
-        message: OutgoingMessage | bytes | str,
-        arg: Any = None,
-        *,
-        group_id: str,
-        durability: DurabilityName | None = None,
-        check_after: float | timedelta | None = None,
-        max_checks: int | None = None,
-    ) -> TransactionReceipt:
-        """Send a message, have the group's listener ``execute`` what it is about, and end the transaction as that says."""
-        listener = self._listeners.find(group_id)
-        outgoing = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
-        transaction = self.transaction(topic, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks)
-        return await execute_transaction(transaction, topic, outgoing, listener, arg)
-
-    async def commit(self, transaction_id: str) -> None:
-        """Let everybody see a transaction's messages. Saying it again does no harm; what was decided first stands."""
-        await self.transactions.commit(transaction_id)
-
-    async def rollback(self, transaction_id: str) -> None:
-        """Nobody will see a transaction's messages."""
-        await self.transactions.rollback(transaction_id)
-
-    def transaction_listener(self, group_id: str, listener: TransactionListener) -> None:
-        """Have a listener answer for a group's transactions, whoever began them, while this client is open."""
-        self._listeners.add(self._opened().transactions, group_id, listener)
-
-    @property
-    def transactions(self) -> Transactions:
-        """Those that wait for their outcome, and those that have ended not long ago."""
-        engine = self._opened()
-        return Transactions(engine.transactions, self.config, self._serializers, engine.wall_ms)
-
-    # Receiving ----------------------------------------------------------------------------------------------------------------
-
-    def consumer(
-        self,
-        topic: str,
-        *,
-        group_id: str,
-        mode: ConsumeMode = "queue",
-        auto_offset_reset: OffsetReset | None = None,
-        enable_auto_commit: bool | None = None,
-        lease: float | timedelta = 60.0,
-        max_poll_records: int | None = None,
-        ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR,
-        retry: RetryPolicy | None = None,
-        tags: str | Sequence[str] = (),
-        where: str = "",
-        ordered: bool = False,
-        max_held: int = MAX_HELD,
-    ) -> Consumer:
-        """``async for message in mq.consumer("orders", group_id="billing"):`` reads for a group. Acknowledge each message when it is done.
-
-        With ``mode="queue"`` the queues are assigned, and read in order; with ``mode="lease"`` each message is leased for ``lease``
-        seconds, any number of consumers share them, and up to ``max_poll_records`` of each broker wait here. ``ack_policy`` and ``retry``
-        are what ``process()`` goes by. With ``mode="broadcast"`` every client gets everything; its progress is in a file under its client_id.
-
-        ``tags`` ("A || B") or ``where`` ("price > 10") choose messages; the brokers look for them, and all consumers of a group choose
-        alike. ``ordered``: a message comes when the one before it with the same ordering key is settled; one that fails holds its key, and
-        up to ``max_held`` messages of a queue behind it.
-        """
-        selection = selection_of(tags, where)
-        feeds = self._opened_feeds()
-        settings = ConsumerSettings(
-            mode=mode,
-            reset=auto_offset_reset or self.config.auto_offset_reset,
-            commits=self.config.enable_auto_commit if enable_auto_commit is None else enable_auto_commit,
-            lease=lease,
-            ahead=self.config.max_poll_records if max_poll_records is None else max_poll_records,
-            handling=Handling(ack_policy, retry or _RETRY),
-            selection=selection,
-            ordered=ordered,
-            max_held=max_held,
-            has_client_id=self._has_client_id,
-        )
-        return feeds.consumer(topic, group_id, settings)
-
-    async def receive(
-        self,
-        topic: str,
-        *,
-        group_id: str,
-        max_messages: int = 32,
-        wait: float | timedelta = 20.0,
-        lease: float | timedelta = 60.0,
-        ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR,
-        retry: RetryPolicy | None = None,
-        tags: str | Sequence[str] = (),
-        where: str = "",
-    ) -> list[Message]:
-        """Up to so many messages for a group: those that are there, or that come first within ``wait``. Settle each one within its lease.
-
-        A message that is not settled within ``lease`` seconds comes again, to whoever asks; ``process()`` and ``extend()`` keep it longer.
-        """
-        if not isinstance(max_messages, int) or max_messages < 1:
-            raise InvalidArgumentError(f"max_messages={max_messages!r}: choose 1 or more")
-        handling = Handling(ack_policy, retry or _RETRY)
-        terms = lease_terms(lease, handling, self.config.auto_offset_reset, selection_of(tags, where))
-        patience = seconds(wait, "wait")
-        return await self._opened_feeds().receiver(topic, group_id, terms, handling).receive(max_messages, patience)
-
-    async def ack_batch(self, messages: Sequence[Message]) -> None:
-        """Acknowledge many messages, and wait for all. Where some fail, the first error is raised, with a note that says which."""
-        await ack_batch(messages)
-
-    def reader(
-        self,
-        topic: str,
-        *,
-        start: Start | Literal["earliest", "latest"] = "earliest",
-        follow: bool = True,
-        tags: str | Sequence[str] = (),
-        where: str = "",
-    ) -> Reader:
-        """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now.
-
-        ``tags`` ("A || B") or ``where`` ("price > 10") choose messages; the brokers look for them.
-        """
-        selection = selection_of(tags, where)
-        return self._opened_feeds().reader(topic, start, selection, follow=follow)
+    # Receiving ------------------------------------------------------------------------------------
 
     def _consume(self, subscription: Subscription, concurrency: int) -> Consumer:
         return self.consumer(subscription.topic, **subscription.consumer_options(concurrency))
 
     def dead_letters(self, topic_or_group: str) -> DeadLetters:
-        """What has died of a topic, or for a group: listed, looked at, sent on."""
+        """Return the dead letters of a topic or of a consumer group.
+
+        Args:
+            topic_or_group: The name of a topic, or else of a group, in all topics.
+
+        Raises:
+            InvalidArgumentError: ``topic_or_group`` is no valid name.
+            ClientClosedError: The client is not open.
+        """
         return DeadLetters(self._opened(), topic_or_group, self.config, self._serializers)
 
     @property
     def jobs(self) -> Jobs:
-        """Messages that are sent at the times of a schedule."""
+        """Scheduled messages: create, change, pause and trigger jobs.
+
+        Raises:
+            ClientClosedError: The client is not open.
+        """
         return Jobs(self._opened(), self._serializers)
 
     @property
     def timers(self) -> Timers:
-        """Messages that were sent with a delay: cancelled, delivered at another time, listed."""
+        """Delayed messages: cancel, reschedule and list them.
+
+        Raises:
+            ClientClosedError: The client is not open.
+        """
         return Timers(self._opened(), self.config, self._serializers)
 
     @property
     def admin(self) -> AsyncAdmin:
-        """Topics and brokers."""
+        """Topics, groups, brokers and archives, for operators.
+
+        Raises:
+            ClientClosedError: The client is not open.
+        """
         return AsyncAdmin(self._opened(), self.config, self._serializers)

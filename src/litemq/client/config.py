@@ -1,4 +1,4 @@
-"""Every setting of a client, with its default."""
+"""The settings of a client, with their defaults and allowed ranges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LEVELS = {level.name.lower(): level for level in Durability}
 
 
 def durability_level(name: str) -> Durability:
-    """The level that a name means."""
+    """Return the durability level called ``name``."""
     level = _LEVELS.get(name)
     if level is None:
         raise InvalidArgumentError(f"durability={name!r}: choose one of {', '.join(_LEVELS)}")
@@ -42,16 +42,16 @@ def durability_level(name: str) -> Durability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """How a client behaves. Durations are milliseconds, sizes bytes, as their names say."""
+    """The settings of a client. Durations end in ``_ms``, sizes in ``_bytes``."""
 
-    client_id: str = ""  # empty: host, process and a random end
+    client_id: str = ""  # empty: host, process id and a random suffix
 
     # Sending
-    durability: DurabilityName | None = None  # None: what the broker promises by default
-    linger_ms: int = 0  # 0: all messages of one turn of the event loop travel together
+    durability: DurabilityName | None = None  # None: the broker's default
+    linger_ms: int = 0  # 0: batch the messages of one tick of the event loop
     max_batch_bytes: int = 256 * 1024
-    max_batch_messages: int = 1024  # 1: one message a request
-    max_in_flight_requests: int = 32  # a queue
+    max_batch_messages: int = 1024  # for each request
+    max_in_flight_requests: int = 32  # for each queue
     buffer_bytes: int = 32 * 1024 * 1024
     compression_type: CompressionType = "none"
     compression_min_bytes: int = 1024
@@ -61,16 +61,16 @@ class ClientConfig:
 
     # Receiving
     auto_offset_reset: OffsetReset = "earliest"
-    enable_auto_commit: bool = True  # write the offsets of acknowledged messages behind, every so often
+    enable_auto_commit: bool = True  # commit the offsets of acknowledged messages in the background
     auto_commit_interval_ms: int = 200
-    session_timeout_ms: int = 5_000  # a consumer that a broker did not hear for so long loses its queues to others of its group
-    assignment: AssignmentChoice = "average"  # how a group's queues are given out
-    zone: str = ""  # where this client is, for assignment="same_zone"
+    session_timeout_ms: int = 5_000  # a consumer without heartbeats for this long loses its queues to other members
+    assignment: AssignmentChoice = "average"  # how a group's queues are distributed
+    zone: str = ""  # the zone of this client, for assignment="same_zone"
     max_poll_records: int = 1024
-    prefetch_bytes: int = 8 * 1024 * 1024  # a consumer
+    prefetch_bytes: int = 8 * 1024 * 1024  # for each consumer
     fetch_wait_ms: int = 5_000
-    max_body_bytes: int = 64 * 1024 * 1024  # what a compressed body may grow to
-    offsets_directory: str = "~/.litemq/offsets"  # where a broadcast's progress is kept
+    max_body_bytes: int = 64 * 1024 * 1024  # of a decompressed body
+    offsets_directory: str = "~/.litemq/offsets"  # of broadcast consumers
 
     # Connections
     connections_per_broker: int = 1
@@ -93,11 +93,14 @@ class ClientConfig:
             durability_level(self.durability)
         if self.request_timeout_ms > self.delivery_timeout_ms:
             raise InvalidArgumentError(
-                f"request_timeout_ms={self.request_timeout_ms} is longer than delivery_timeout_ms={self.delivery_timeout_ms}: "
-                "a send is given up after the latter, so choose a shorter request_timeout_ms or a longer delivery_timeout_ms"
+                f"request_timeout_ms={self.request_timeout_ms} is longer than "
+                f"delivery_timeout_ms={self.delivery_timeout_ms}: "
+                "choose a shorter request_timeout_ms or a longer delivery_timeout_ms"
             )
         if self.max_batch_bytes > self.buffer_bytes:
-            raise InvalidArgumentError(f"max_batch_bytes={self.max_batch_bytes}: choose at most buffer_bytes, which is {self.buffer_bytes}")
+            raise InvalidArgumentError(
+                f"max_batch_bytes={self.max_batch_bytes}: choose at most buffer_bytes={self.buffer_bytes}"
+            )
         if not self.client_id:
             object.__setattr__(self, "client_id", f"{socket.gethostname()}-{os.getpid()}-{new_suffix()}")
 
@@ -119,9 +122,9 @@ _RANGES = {
 
 
 def _check_number(name: str, value: object) -> None:
-    least, most = _RANGES.get(name, (1, 1 << 40 if name.endswith("_bytes") else 86_400_000))
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidArgumentError(f"{name}={value!r}: choose a whole number, {least} … {most}")
+    minimum, maximum = _RANGES.get(name, (1, 1 << 40 if name.endswith("_bytes") else 86_400_000))
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+        raise InvalidArgumentError(f"{name}={value!r}: choose a whole number, {minimum} … {maximum}")
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Names that nobody else has: of clients, of producers, of messages."""
+"""Unique ids of clients, producers and messages."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ _LAST_DIGITS: Final = tuple(f"{n:03x}" for n in range(4096))
 
 
 def new_suffix() -> str:
-    """A short random end of a name."""
+    """Return eight random hex digits."""
     return secrets.token_hex(4)
 
 
 def new_producer_id() -> int:
-    """A number for a producer; 0 is none."""
+    """Return a random 64-bit producer id other than 0, which means none."""
     return secrets.randbits(64) or 1
 
 
 class MessageIds:
-    """Message ids of one producer: milliseconds, the producer's own random part, a count. They rise with time, and cost little."""
+    """Message ids of one producer: milliseconds, a random part, and a counter.
+
+    Ids increase with time.
+    """
 
     __slots__ = ("_count", "_ms", "_prefix", "_random")
 
@@ -33,7 +36,7 @@ class MessageIds:
         self._prefix = ""
 
     def next(self) -> tuple[str, int]:
-        """An id, and the time in milliseconds that it was made from; neither falls when the clock does."""
+        """Return an id and its time in milliseconds. Neither decreases when the clock does."""
         now = time.time_ns() // 1_000_000
         self._count = count = self._count + 1
         last = count & 4095

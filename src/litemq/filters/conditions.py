@@ -1,7 +1,8 @@
-"""The operations that a condition is made of: a closed set of small functions, each of which answers for one record.
+"""The operations of SQL conditions, as functions of one record.
 
-Logic has three values, as in SQL: ``None`` is unknown, the outcome of every comparison with something that is not there. A property is text,
-and is read as a number or as a truth where it is compared with one; where it is none, it counts as not there.
+Logic has three values, as in SQL: ``None`` is unknown, the result of every comparison with a
+missing value. A property is a string. If it is compared with a number or a boolean, it is parsed as
+one; if that fails, it counts as missing.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ __all__ = [
     "all_of",
     "any_of",
     "arithmetic",
+    "as_boolean",
     "as_number",
-    "as_text",
-    "as_truth",
+    "as_string",
     "compare",
-    "constant",
-    "has_word",
+    "contains",
     "is_in",
     "is_like",
     "is_missing",
+    "literal",
     "negation",
     "negative",
-    "number_of",
-    "property_of",
+    "parse_number",
+    "property_term",
 ]
 
 Truth = bool | None
@@ -47,35 +48,35 @@ Value = Callable[[RecordView], Any]  # of the term's kind, or None
 
 
 class Kind(Enum):
-    """What a term is, known before any record is."""
+    """The static type of a term; the values appear in error messages."""
 
-    TEXT = "text"
+    STRING = "a string"
     NUMBER = "a number"
-    TRUTH = "true or false"
+    BOOLEAN = "a boolean"
     PROPERTY = "a property"
-    WORDS = "tags or keys"
+    STRING_LIST = "tags or keys"
 
 
 class Term(NamedTuple):
-    """Something that can be compared."""
+    """A value that can be compared."""
 
     kind: Kind
     value: Value
 
 
 class Condition(NamedTuple):
-    """What a record fulfils or not. ``tags``: it fulfils this only with one of these tags; ``None``: nothing is known of its tags."""
+    """A predicate. A record can satisfy it only if it has one of ``tags``; ``None``: any tags."""
 
     holds: Holds
     tags: frozenset[str] | None = None
 
 
 FIELDS: Final[dict[str, Term]] = {
-    "tags": Term(Kind.WORDS, lambda record: record.tags),
-    "keys": Term(Kind.WORDS, lambda record: record.keys),
-    "type": Term(Kind.TEXT, lambda record: record.type.name.lower()),
-    "message_id": Term(Kind.TEXT, lambda record: record.message_id or None),
-    "ordering_key": Term(Kind.TEXT, lambda record: record.ordering_key or None),
+    "tags": Term(Kind.STRING_LIST, lambda record: record.tags),
+    "keys": Term(Kind.STRING_LIST, lambda record: record.keys),
+    "type": Term(Kind.STRING, lambda record: record.type.name.lower()),
+    "message_id": Term(Kind.STRING, lambda record: record.message_id or None),
+    "ordering_key": Term(Kind.STRING, lambda record: record.ordering_key or None),
     "priority": Term(Kind.NUMBER, lambda record: record.priority),
     "born_timestamp": Term(Kind.NUMBER, lambda record: record.born_timestamp),
     "store_timestamp": Term(Kind.NUMBER, lambda record: record.store_timestamp),
@@ -91,65 +92,70 @@ COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
 
 _NUMBER: Final = re.compile(r"\s*[+-]?(\d{1,64}(\.\d{0,64})?|\.\d{1,64})([eE][+-]?\d{1,4})?\s*", re.ASCII)
 _WHOLE: Final = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
-_LARGEST: Final = float("inf")
+_INFINITY: Final = float("inf")
 
 
-# Terms ------------------------------------------------------------------------------------------------------------------------
+# Terms --------------------------------------------------------------------------------------------
 
 
-def constant(kind: Kind, value: str | Number | bool) -> Term:
-    """A literal."""
+def literal(kind: Kind, value: str | Number | bool) -> Term:
+    """Return the term of a literal."""
     return Term(kind, lambda _record: value)
 
 
-def property_of(name: str) -> Term:
-    """A property, by its name."""
+def property_term(name: str) -> Term:
+    """Return the term of the property ``name``."""
     return Term(Kind.PROPERTY, lambda record: record.properties.get(name))
 
 
-def number_of(text: str) -> Number | None:
-    """The number that a text is, or ``None`` where it is none."""
+def parse_number(text: str) -> Number | None:
+    """Parse a number. Return ``None`` if ``text`` is not one."""
     if not _NUMBER.fullmatch(text):
         return None
     if _WHOLE.fullmatch(text):
         return int(text)
     number = float(text)
-    return number if abs(number) < _LARGEST else None
+    return number if abs(number) < _INFINITY else None
 
 
 def as_number(term: Term) -> Term:
-    """A property, read as a number."""
+    """Parse a property as a number."""
     value = term.value
 
     def read(record: RecordView) -> Number | None:
         text = value(record)
-        return None if text is None else number_of(text)
+        return None if text is None else parse_number(text)
 
     return Term(Kind.NUMBER, read)
 
 
-def as_truth(term: Term) -> Term:
-    """A property, read as true or false."""
+def as_boolean(term: Term) -> Term:
+    """Parse a property as a boolean."""
     value = term.value
 
     def read(record: RecordView) -> Truth:
         text = value(record)
         return None if text is None else {"true": True, "false": False}.get(text.strip().lower())
 
-    return Term(Kind.TRUTH, read)
+    return Term(Kind.BOOLEAN, read)
 
 
-def as_text(term: Term) -> Term:
-    """A property as it is."""
-    return Term(Kind.TEXT, term.value)
+def as_string(term: Term) -> Term:
+    """Take a property as the string that it is."""
+    return Term(Kind.STRING, term.value)
 
 
 def negative(term: Term) -> Term:
-    """The number with the other sign."""
+    """Negate a number."""
     value = term.value
 
     def negate(record: RecordView) -> Number | None:
@@ -160,7 +166,7 @@ def negative(term: Term) -> Term:
 
 
 def arithmetic(sign: str, left: Term, right: Term) -> Term:
-    """Two numbers together; what cannot be calculated is unknown."""
+    """Combine two numbers by ``sign``. Division by zero and overflow are unknown."""
     operation, first, second = ARITHMETIC[sign], left.value, right.value
 
     def calculate(record: RecordView) -> Number | None:
@@ -171,16 +177,16 @@ def arithmetic(sign: str, left: Term, right: Term) -> Term:
             result: Number = operation(a, b)
         except (ZeroDivisionError, OverflowError):
             return None
-        return result if abs(result) < _LARGEST else None  # neither endless nor no number at all
+        return result if abs(result) < _INFINITY else None  # excludes NaN, too
 
     return Term(Kind.NUMBER, calculate)
 
 
-# Conditions -------------------------------------------------------------------------------------------------------------------
+# Conditions ---------------------------------------------------------------------------------------
 
 
 def compare(sign: str, left: Term, right: Term) -> Condition:
-    """Two terms of one kind."""
+    """Compare two terms of the same kind."""
     operation, first, second = COMPARISONS[sign], left.value, right.value
 
     def holds(record: RecordView) -> Truth:
@@ -191,9 +197,9 @@ def compare(sign: str, left: Term, right: Term) -> Condition:
 
 
 def is_in(term: Term, choices: Sequence[Any]) -> Condition:
-    """Whether a value is one of some literals; of tags or keys, whether any is."""
+    """IN: whether the value is one of ``choices``; of tags or keys, whether any of them is."""
     value, among = term.value, frozenset(choices)
-    if term.kind is Kind.WORDS:
+    if term.kind is Kind.STRING_LIST:
         tags = among if term is FIELDS["tags"] else None
         return Condition(lambda record: not among.isdisjoint(value(record)), tags)
 
@@ -204,21 +210,21 @@ def is_in(term: Term, choices: Sequence[Any]) -> Condition:
     return Condition(holds)
 
 
-def has_word(words: Term, text: Term) -> Condition:
-    """Whether a text is among the tags or keys."""
-    those, wanted = words.value, text.value
+def contains(strings: Term, wanted: Term) -> Condition:
+    """Whether the tags or keys in ``strings`` contain ``wanted``."""
+    all_strings, one = strings.value, wanted.value
 
     def holds(record: RecordView) -> Truth:
-        word = wanted(record)
-        return None if word is None else word in those(record)
+        string = one(record)
+        return None if string is None else string in all_strings(record)
 
     return Condition(holds)
 
 
 def is_like(term: Term, pattern: LikePattern) -> Condition:
-    """Whether a text is like a pattern; of tags or keys, whether any is."""
+    """LIKE: whether the value matches ``pattern``; of tags or keys, whether any of them does."""
     value, matches = term.value, pattern.matches
-    if term.kind is Kind.WORDS:
+    if term.kind is Kind.STRING_LIST:
         return Condition(lambda record: any(map(matches, value(record))))
 
     def holds(record: RecordView) -> Truth:
@@ -229,15 +235,15 @@ def is_like(term: Term, pattern: LikePattern) -> Condition:
 
 
 def is_missing(term: Term) -> Condition:
-    """IS NULL: never unknown itself."""
+    """IS NULL. The result is never unknown."""
     value = term.value
-    if term.kind is Kind.WORDS:
+    if term.kind is Kind.STRING_LIST:
         return Condition(lambda record: not value(record))
     return Condition(lambda record: value(record) is None)
 
 
 def negation(condition: Condition) -> Condition:
-    """NOT: what is unknown stays so."""
+    """NOT. Unknown stays unknown."""
     inner = condition.holds
 
     def holds(record: RecordView) -> Truth:
@@ -248,7 +254,7 @@ def negation(condition: Condition) -> Condition:
 
 
 def all_of(conditions: Sequence[Condition]) -> Condition:
-    """AND: false if one is, else unknown if one is."""
+    """AND: false if any condition is false, else unknown if any is unknown."""
     each = [condition.holds for condition in conditions]
 
     def holds(record: RecordView) -> Truth:
@@ -266,7 +272,7 @@ def all_of(conditions: Sequence[Condition]) -> Condition:
 
 
 def any_of(conditions: Sequence[Condition]) -> Condition:
-    """OR: true if one is, else unknown if one is."""
+    """OR: true if any condition is true, else unknown if any is unknown."""
     each = [condition.holds for condition in conditions]
 
     def holds(record: RecordView) -> Truth:

@@ -1,4 +1,4 @@
-"""The terms of a filter: names, literals and what is calculated of them, as sqlglot has parsed them."""
+"""Translation of sqlglot nodes to terms: names, literals and arithmetic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARITHMETIC_SIGNS: Final[dict[type[exp.Expression], str]] = {exp.Add: "+", exp.S
 
 
 def translate_term(node: exp.Expression) -> Term:
-    """Translate a node that has a value."""
+    """Translate ``node`` to a term."""
     if isinstance(node, exp.Paren):
         check_parts(node, "this")
         return translate_term(node.this)
@@ -31,18 +31,18 @@ def translate_term(node: exp.Expression) -> Term:
         return conditions.negative(_number(node.this))
     sign = _ARITHMETIC_SIGNS.get(type(node))
     if sign is not None:
-        check_parts(node, "this", "expression", may_have=("typed", "safe"))  # how another dialect would divide
+        check_parts(node, "this", "expression", may_have=("typed", "safe"))  # options of other dialects
         return conditions.arithmetic(sign, _number(node.args["this"]), _number(node.args["expression"]))
-    return conditions.constant(*translate_literal(node))
+    return conditions.literal(*translate_literal(node))
 
 
 def _named(node: exp.Column) -> Term:
     if _present_parts(node) != {"this"} or not isinstance(node.this, exp.Identifier):
-        refuse(f"the name {sql_text(node)!r}: put a name that is more than letters, digits and _ into double quotes")
+        refuse(f"the name {sql_text(node)!r}: write it in double quotes, unless it is letters and digits or _")
     name, quoted = node.this.this, node.this.args.get("quoted")
     if not quoted and name.lower() in FIELDS:
         return FIELDS[name.lower()]
-    return conditions.property_of(name)
+    return conditions.property_term(name)
 
 
 def _number(node: exp.Expression) -> Term:
@@ -50,35 +50,36 @@ def _number(node: exp.Expression) -> Term:
     if term.kind is Kind.PROPERTY:
         return conditions.as_number(term)
     if term.kind is not Kind.NUMBER:
-        refuse(f"{short(sql_text(node))!r} is {term.kind.value}: only numbers can be calculated with")
+        refuse(f"{short(sql_text(node))!r} is {term.kind.value}: arithmetic needs numbers")
     return term
 
 
 def translate_literal(node: exp.Expression) -> tuple[Kind, str | int | float | bool]:
-    """Translate a literal: a text, a number, a truth or a time."""
+    """Translate a literal: a string, a number, a boolean or a timestamp (ms)."""
     match node:
         case exp.Literal() if node.is_string:
-            return Kind.TEXT, node.this
+            return Kind.STRING, node.this
         case exp.Literal():
             return Kind.NUMBER, _parse_number(node.this)
         case exp.Neg(this=exp.Literal(is_string=False) as positive):
             return Kind.NUMBER, -_parse_number(positive.this)
         case exp.Boolean():
-            return Kind.TRUTH, bool(node.this)
+            return Kind.BOOLEAN, bool(node.this)
         case exp.Cast(this=exp.Literal(is_string=True) as moment) if node.to.this == exp.DataType.Type.TIMESTAMP:
             return Kind.NUMBER, _milliseconds(moment.this)
         case exp.Null():
-            raise FilterSyntaxError("nothing is equal to NULL: write IS NULL or IS NOT NULL")
+            raise FilterSyntaxError("a comparison with NULL is never true: write IS NULL or IS NOT NULL")
         case _:
             raise FilterSyntaxError(
-                f"{short(sql_text(node))!r} is nothing that a filter knows: use names, 'texts', numbers, TRUE, FALSE and TIMESTAMP '…'"
+                f"{short(sql_text(node))!r} is not supported: "
+                "use names, 'strings', numbers, TRUE, FALSE and TIMESTAMP '…'"
             )
 
 
 def _parse_number(text: str) -> int | float:
-    number = conditions.number_of(text)
+    number = conditions.parse_number(text)
     if number is None:
-        refuse(f"the number {text[:64]}: at most 64 digits, and no greater than a float can be")
+        refuse(f"the number {text[:64]} is too large: use at most 64 digits, within the range of a float")
     return number
 
 
@@ -86,34 +87,36 @@ def _milliseconds(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
-            refuse(f"TIMESTAMP {text[:64]!r}: say in which time zone, for example '2026-01-31 08:00:00+00:00'")
+            refuse(f"TIMESTAMP {text[:64]!r}: add a time zone, for example '2026-01-31 08:00:00+00:00'")
         milliseconds = round(moment.timestamp() * 1000)
     except (ValueError, OverflowError):
         refuse(f"TIMESTAMP {text[:64]!r}: write it like '2026-01-31 08:00:00+00:00'")
     if not 0 <= milliseconds <= LATEST_TIME_MS:
-        refuse(f"TIMESTAMP {text[:64]!r}: choose one from 1970 on")
+        refuse(f"TIMESTAMP {text[:64]!r}: choose a time after 1970")
     return milliseconds
 
 
 def unify_kinds(node: exp.Expression, *terms: Term) -> list[Term]:
-    """Make compared terms one kind: a property takes the kind of the others, and is text among properties."""
+    """Return ``terms`` of one kind: a property takes that of the others, by default string."""
     kinds = {term.kind for term in terms} - {Kind.PROPERTY}
     if len(kinds) > 1:
-        refuse(f"{short(sql_text(node))!r} compares {' with '.join(sorted(kind.value for kind in kinds))}")
-    kind = kinds.pop() if kinds else Kind.TEXT
+        refuse(
+            f"{short(sql_text(node))!r} compares {' with '.join(sorted(kind.value for kind in kinds))}: use one type"
+        )
+    kind = kinds.pop() if kinds else Kind.STRING
     return [_read_as(term, kind) if term.kind is Kind.PROPERTY else term for term in terms]
 
 
 def _read_as(term: Term, kind: Kind) -> Term:
     if kind is Kind.NUMBER:
         return conditions.as_number(term)
-    return conditions.as_truth(term) if kind is Kind.TRUTH else conditions.as_text(term)
+    return conditions.as_boolean(term) if kind is Kind.BOOLEAN else conditions.as_string(term)
 
 
 def check_type(name: str) -> None:
-    """A type that no message has would only ever find nothing."""
+    """Raise unless ``name`` is a message type: the filter would never match."""
     if name not in _TYPE_NAMES:
-        refuse(f"type {name[:64]!r}: messages are of type {', '.join(_TYPE_NAMES)}")
+        refuse(f"unknown message type {name[:64]!r}: choose {', '.join(_TYPE_NAMES)}")
 
 
 def _present_parts(node: exp.Expression) -> set[str]:
@@ -121,10 +124,10 @@ def _present_parts(node: exp.Expression) -> set[str]:
 
 
 def check_parts(node: exp.Expression, *needed: str, may_have: tuple[str, ...] = ()) -> None:
-    """Refuse a node unless it has the parts ``needed``, and none but these and ``may_have``: others would not be translated."""
+    """Raise unless ``node`` has all parts ``needed`` and no others except ``may_have``."""
     filled = _present_parts(node)
     if not set(needed) <= filled or not filled <= {*needed, *may_have}:
-        refuse(f"{short(sql_text(node))!r} is not what a filter can say")
+        refuse(f"{short(sql_text(node))!r} is not supported in a filter")
 
 
 def sql_text(node: exp.Expression) -> str:

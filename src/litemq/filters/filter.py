@@ -1,7 +1,7 @@
-"""Filters: which messages of a topic somebody wants, said in tags (``A || B``) or as a condition (``price > 10 AND tags = 'A'``).
+"""A filter by tags (``A || B``) or by a condition (``price > 10 AND tags = 'A'``).
 
-Tags are looked for in the queue's entries first, by column: a record is read only where its entry's hash may be that of a wanted tag. The hash
-only narrows the search, the record decides.
+The filter first compares the tag hashes in the queue entries, so that the broker reads only records
+that may match. Hashes can collide: the record decides.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ Marks = npt.NDArray[np.bool_]
 
 
 class Filter:
-    """What is wanted. ``accepts`` decides on a record; ``candidates`` says, by queue entry, which records are worth a look."""
+    """A compiled filter. ``candidates`` preselects queue entries, ``accepts`` decides."""
 
     __slots__ = ("_hashes", "accepts")
 
     def __init__(self, accepts: Callable[[RecordView], bool], tags: frozenset[str] | None) -> None:
-        """``tags``: a record that is accepted has one of these; ``None``: it may have any, or none."""
+        """Every accepted record has one of ``tags``; ``None``: tags do not decide."""
         self.accepts = accepts
         self._hashes = None if tags is None else np.array(sorted(hash_tags([tag.encode()]) for tag in tags), np.uint32)
 
     @property
     def narrows(self) -> bool:
-        """Whether entries alone can rule records out."""
+        """Whether ``candidates`` can exclude records."""
         return self._hashes is not None
 
     def candidates(self, entries: npt.NDArray[np.void]) -> Marks:
-        """Marks the queue entries whose records may be wanted; of all others it is certain that they are not."""
+        """Return a mask of the queue entries whose records may match."""
         hashes = self._hashes
         if hashes is None:
             return np.ones(entries.size, np.bool_)
@@ -57,20 +57,20 @@ class Filter:
 
 
 def parse_filter(text: str, *, is_sql: bool) -> Filter | None:
-    """The filter that a request names; ``None`` where everything is wanted. Raises ``FilterSyntaxError`` with what is wrong."""
+    """Parse a filter; ``None`` accepts everything. Raise ``FilterSyntaxError`` if it is invalid."""
     if not text:
         if is_sql:
-            raise FilterSyntaxError("an empty condition: write one, or leave the filter out")
+            raise FilterSyntaxError("the condition is empty: write one, or omit the filter")
         return None
     if len(text) > MAX_FILTER_CHARACTERS:
-        raise FilterSyntaxError(f"a filter of {len(text)} characters: at most {MAX_FILTER_CHARACTERS} are allowed")
+        raise FilterSyntaxError(f"a filter of {len(text)} characters: use at most {MAX_FILTER_CHARACTERS}")
     return _parse(text, is_sql)
 
 
 @lru_cache(_MAX_CACHED_FILTERS)
 def _parse(text: str, is_sql: bool) -> Filter | None:
     if is_sql:
-        # Its parser takes as long to load as all else of a broker, and few need it.
+        # Import late: sqlglot takes as long to load as the rest of a broker; few filters need it.
         from litemq.filters.sql import parse_condition
 
         holds, tags = parse_condition(text)
@@ -82,19 +82,19 @@ def _parse(text: str, is_sql: bool) -> Filter | None:
 
 
 def _parse_tags(text: str) -> frozenset[str] | None:
-    """The tags of ``A || B``; ``None`` for ``*``, which is any."""
+    """Parse ``A || B``; return ``None`` for ``*``."""
     if text.strip() == "*":
         return None
     tags = [tag.strip() for tag in text.split("||")]
     if not all(tags) or "*" in tags:
-        raise FilterSyntaxError(f"tags {text[:64]!r}: write them as 'A || B', or '*' for everything")
+        raise FilterSyntaxError(f"tags {text[:64]!r}: write 'A || B', or '*' for all messages")
     if len(tags) > MAX_TAGS:
-        raise FilterSyntaxError(f"a filter of {len(tags)} tags: at most {MAX_TAGS} are allowed")
+        raise FilterSyntaxError(f"a filter of {len(tags)} tags: use at most {MAX_TAGS}")
     for tag in tags:
         try:
             size = len(tag.encode())
         except UnicodeEncodeError:
-            raise FilterSyntaxError(f"tag {tag[:64]!r} cannot be written as UTF-8") from None
+            raise FilterSyntaxError(f"tag {tag[:64]!r} is not encodable as UTF-8") from None
         if size > MAX_TAG_BYTES:
-            raise FilterSyntaxError(f"tag {tag[:64]!r}… of {size} bytes: a tag has at most {MAX_TAG_BYTES}")
+            raise FilterSyntaxError(f"tag {tag[:64]!r}… of {size} bytes: use at most {MAX_TAG_BYTES}")
     return frozenset(tags)

@@ -1,4 +1,4 @@
-"""SQL's LIKE without backtracking: ``%`` stands for any text, ``_`` for one character."""
+"""SQL's LIKE without backtracking: ``%`` matches any string, ``_`` matches one character."""
 
 from __future__ import annotations
 
@@ -13,22 +13,27 @@ MAX_PATTERN_CHARACTERS: Final = 255
 
 
 class LikePattern:
-    """A pattern, cut at its ``%``: what stands before the first is where the text begins, what stands behind the last where it ends, and
-    the others follow each other, each as early as it can. So no place of the text is tried for more than one of them at a time."""
+    """A pattern, split at its ``%``.
+
+    The first piece must match at the start of the text, the last at its end. The pieces between
+    match one after another, each as early as possible, so no backtracking is needed.
+    """
 
     __slots__ = ("_first", "_is_whole", "_last", "_middle")
 
     def __init__(self, pattern: str, escape: str = "") -> None:
         if len(pattern) > MAX_PATTERN_CHARACTERS:
-            raise FilterSyntaxError(f"a LIKE pattern of {len(pattern)} characters: at most {MAX_PATTERN_CHARACTERS} are allowed")
-        pieces = _cut(pattern, escape)
+            raise FilterSyntaxError(
+                f"a LIKE pattern of {len(pattern)} characters: use at most {MAX_PATTERN_CHARACTERS}"
+            )
+        pieces = _split(pattern, escape)
         self._is_whole = len(pieces) == 1
         self._first = pieces[0]
         self._last = pieces[-1]
         self._middle = [piece for piece in pieces[1:-1] if piece[0]]
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text is like the pattern."""
+        """Return whether the pattern matches the whole ``text``."""
         length, first = self._first
         if self._is_whole:
             return len(text) == length and first.match(text) is not None
@@ -45,15 +50,15 @@ class LikePattern:
         return True
 
 
-def _cut(pattern: str, escape: str) -> list[tuple[int, re.Pattern[str]]]:
-    """The pieces between the ``%``, with the number of characters that each stands for."""
+def _split(pattern: str, escape: str) -> list[tuple[int, re.Pattern[str]]]:
+    """Return the pieces between the ``%``, each with its length in characters."""
     pieces: list[list[str]] = [[]]
     characters = iter(pattern)
     for character in characters:
         if character == escape:
             escaped = next(characters, "")
             if escaped not in ("%", "_", escape) or not escaped:
-                raise FilterSyntaxError(f"LIKE {pattern[:64]!r}: {escape!r} stands before %, _ or itself")
+                raise FilterSyntaxError(f"LIKE {pattern[:64]!r}: {escape!r} must precede %, _ or itself")
             pieces[-1].append(re.escape(escaped))
         elif character == "%":
             pieces.append([])

@@ -1,11 +1,13 @@
-"""A condition over a message, in a subset of SQL-92: what stands behind WHERE.
+"""Conditions on messages, in a subset of the WHERE clause of SQL-92.
 
-``AND OR NOT``, ``= <> < <= > >=``, ``+ - * /``, ``[NOT] BETWEEN``, ``[NOT] IN`` with literals, ``[NOT] LIKE … [ESCAPE]``, ``IS [NOT] NULL``,
-parentheses; literals are texts, numbers, TRUE, FALSE and ``TIMESTAMP '2026-01-31 08:00:00+01:00'``. A name is a field of the message
+``AND OR NOT``, ``= <> < <= > >=``, ``+ - * /``, ``[NOT] BETWEEN``, ``[NOT] IN`` with literals,
+``[NOT] LIKE … [ESCAPE]``, ``IS [NOT] NULL`` and parentheses. Literals are strings, numbers, TRUE,
+FALSE and ``TIMESTAMP '2026-01-31 08:00:00+01:00'``. A name is a field of the message
 (``conditions.FIELDS``) or else a property; in double quotes it is always a property.
 
-sqlglot parses; what it finds is translated, node by node, into the operations of ``conditions.py``. A node that is not translated here, or that
-says more than is translated, is a syntax error. Nothing of a filter is ever evaluated but these operations.
+sqlglot parses the text. This module translates the tree, node by node, into the operations of
+``conditions.py``. Any other node, or unknown parts of a node, are a syntax error, so a filter never
+evaluates anything but these operations.
 """
 
 from __future__ import annotations
@@ -29,35 +31,33 @@ __all__ = ["parse_condition"]
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition that a text says. Whatever else it says is a ``FilterSyntaxError``."""
+    """Compile a condition. Raise ``FilterSyntaxError`` if it is invalid or not supported."""
     check_tokens(text)
     try:
         (tree,) = sqlglot.parse(text)
-    except Exception as error:  # noqa: BLE001  whatever a parser stumbles over: the filter is not one of ours
+    except Exception as error:  # noqa: BLE001  any failure of the parser means an invalid filter
         raise FilterSyntaxError(f"the filter {short(text)!r} cannot be read: {_first_line(error)}") from None
     if not isinstance(tree, exp.Expression):
-        refuse("an empty condition: write one, or leave the filter out")
+        refuse("the condition is empty: write one, or omit the filter")
     try:
         return _condition(tree)
     except RecursionError:
         raise FilterSyntaxError(f"the filter {short(text)!r} is nested too deeply") from None
 
 
-# Conditions -------------------------------------------------------------------------------------------------------------------
-
-
 def _condition(node: exp.Expression) -> Condition:
-    """A node that is true, false or unknown of a record."""
+    """Translate a node that is true, false or unknown for a record."""
     translate = _CONDITIONS.get(type(node))
     if translate is None:
         refuse(
-            f"{short(sql_text(node))!r} is no condition that a filter can have: compare something with = <> < <= > >=, BETWEEN, IN, LIKE or IS NULL"
+            f"{short(sql_text(node))!r} is not a condition: "
+            "compare values with = <> < <= > >=, BETWEEN, IN, LIKE or IS NULL"
         )
     return translate(node)
 
 
 def _chain(node: exp.Expression, join: Callable[[list[Condition]], Condition]) -> Condition:
-    """``a AND b AND c`` is one operation, however long it is."""
+    """Translate ``a AND b AND c`` to one operation, without recursion."""
     check_parts(node, "this", "expression")
     parts, pending = [], [node]
     while pending:
@@ -74,44 +74,48 @@ def _comparison(sign: str, node: exp.Expression) -> Condition:
     check_parts(node, "this", "expression")
     left, right = node.args["this"], node.args["expression"]
     first, second = translate_term(left), translate_term(right)
-    if Kind.WORDS in (first.kind, second.kind):
-        if first.kind is not Kind.WORDS:
+    if Kind.STRING_LIST in (first.kind, second.kind):
+        if first.kind is not Kind.STRING_LIST:
             first, second, right = second, first, left
-        return _words(sign, first, second, right)
+        return _string_list(sign, first, second, right)
     first, second = unify_kinds(node, first, second)
-    if first.kind is Kind.TRUTH and sign not in ("=", "<>"):
-        refuse(f"{short(sql_text(node))!r}: true and false are equal or not, none is greater")
+    if first.kind is Kind.BOOLEAN and sign not in ("=", "<>"):
+        refuse(f"{short(sql_text(node))!r}: compare booleans with = or <> only")
     for one, other in ((first, right), (second, left)):
         if one is FIELDS["type"] and isinstance(other, exp.Literal):
             check_type(other.this)
     return conditions.compare(sign, first, second)
 
 
-def _words(sign: str, words: Term, other: Term, literal: exp.Expression) -> Condition:
-    """Tags or keys: equal to a text if it is among them."""
-    if sign not in ("=", "<>") or other.kind not in (Kind.TEXT, Kind.PROPERTY):
-        refuse("tags and keys can be compared with texts only, by = <> IN LIKE or IS NULL")
-    found = conditions.is_in(words, [literal.this]) if isinstance(literal, exp.Literal) else conditions.has_word(words, other)
-    return found if sign == "=" else conditions.negation(found)
+def _string_list(sign: str, strings: Term, other: Term, literal: exp.Expression) -> Condition:
+    """Compare tags or keys with a string: equal means that they contain it."""
+    if sign not in ("=", "<>") or other.kind not in (Kind.STRING, Kind.PROPERTY):
+        refuse("compare tags and keys with strings only, by = <> IN LIKE or IS NULL")
+    if isinstance(literal, exp.Literal):
+        condition = conditions.is_in(strings, [literal.this])
+    else:
+        condition = conditions.contains(strings, other)
+    return condition if sign == "=" else conditions.negation(condition)
 
 
 def _between(node: exp.Expression) -> Condition:
     check_parts(node, "this", "low", "high")
     value, low, high = unify_kinds(node, *(translate_term(node.args[name]) for name in ("this", "low", "high")))
-    if value.kind not in (Kind.TEXT, Kind.NUMBER):
-        refuse(f"{short(sql_text(node))!r}: only texts and numbers are between others")
+    if value.kind not in (Kind.STRING, Kind.NUMBER):
+        refuse(f"{short(sql_text(node))!r}: BETWEEN compares strings or numbers")
     return conditions.all_of([conditions.compare(">=", value, low), conditions.compare("<=", value, high)])
 
 
 def _in(node: exp.Expression) -> Condition:
     check_parts(node, "this", "expressions")
-    term, literals = translate_term(node.args["this"]), [translate_literal(one) for one in node.args.get("expressions") or ()]
+    term = translate_term(node.args["this"])
+    literals = [translate_literal(one) for one in node.args.get("expressions") or ()]
     kinds = {kind for kind, _ in literals}
     if len(kinds) != 1:
-        refuse(f"{short(sql_text(node))!r}: IN wants a list of literals that are all texts, or all numbers")
+        refuse(f"{short(sql_text(node))!r}: IN needs a list of literals of one type")
     (kind,) = kinds
     value = term
-    if term.kind is not Kind.WORDS or kind is not Kind.TEXT:
+    if term.kind is not Kind.STRING_LIST or kind is not Kind.STRING:
         value, _ = unify_kinds(node, term, Term(kind, term.value))
     if term is FIELDS["type"]:
         for _, name in literals:
@@ -122,8 +126,9 @@ def _in(node: exp.Expression) -> Condition:
 def _escape(node: exp.Expression) -> Condition:
     check_parts(node, "this", "expression")
     like, character = node.args["this"], node.args["expression"]
-    if not isinstance(like, exp.Like) or not isinstance(character, exp.Literal) or not character.is_string or len(character.this) != 1:
-        refuse(f"{short(sql_text(node))!r}: ESCAPE names one character, behind a LIKE")
+    is_character = isinstance(character, exp.Literal) and character.is_string and len(character.this) == 1
+    if not isinstance(like, exp.Like) or not is_character:
+        refuse(f"{short(sql_text(node))!r}: ESCAPE needs one character, and follows a LIKE")
     return _like(like, character.this)
 
 
@@ -131,9 +136,13 @@ def _like(node: exp.Expression, escape: str = "") -> Condition:
     check_parts(node, "this", "expression", may_have=("negate",))
     term, pattern = translate_term(node.args["this"]), node.args["expression"]
     if term.kind is Kind.PROPERTY:
-        term = conditions.as_text(term)
-    if term.kind not in (Kind.TEXT, Kind.WORDS) or not isinstance(pattern, exp.Literal) or not pattern.is_string:
-        refuse(f"{short(sql_text(node))!r}: LIKE compares a text with a pattern in single quotes")
+        term = conditions.as_string(term)
+    if (
+        term.kind not in (Kind.STRING, Kind.STRING_LIST)
+        or not isinstance(pattern, exp.Literal)
+        or not pattern.is_string
+    ):
+        refuse(f"{short(sql_text(node))!r}: LIKE compares a string with a pattern in single quotes")
     condition = conditions.is_like(term, LikePattern(pattern.this, escape))
     return conditions.negation(condition) if node.args.get("negate") else condition
 
@@ -141,7 +150,7 @@ def _like(node: exp.Expression, escape: str = "") -> Condition:
 def _is(node: exp.Expression) -> Condition:
     check_parts(node, "this", "expression")
     if not isinstance(node.args["expression"], exp.Null):
-        refuse(f"{short(sql_text(node))!r}: IS can only be followed by NULL or NOT NULL")
+        refuse(f"{short(sql_text(node))!r}: write IS NULL or IS NOT NULL")
     return conditions.is_missing(translate_term(node.args["this"]))
 
 

@@ -1,4 +1,4 @@
-"""The words and signs that a filter may be made of, looked at before anything parses them."""
+"""Token checks of SQL filters, made before the parser sees the text."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ _TOKEN: Final = re.compile(
 
 
 def check_tokens(text: str) -> None:
-    """Only the words and signs of a condition, and not too many: the parser knows much more than we want to hear."""
+    """Raise unless ``text`` consists of the tokens of a condition, within the limits.
+
+    The parser accepts much more SQL than filters support.
+    """
     text = text.rstrip()
     at, depth, last = 0, 0, ""
     for count in range(_MAX_TOKENS + 1):
         if at == len(text):
             if depth:
-                refuse(f"the filter {short(text)!r} leaves a parenthesis open")
+                refuse(f"the filter {short(text)!r} has an unclosed parenthesis")
             return
         found = _TOKEN.match(text, at)
         if found is None:
@@ -39,22 +42,22 @@ def check_tokens(text: str) -> None:
         sign = found["sign"] or ""
         is_text = found["text"] is not None
         if is_text and last == "text":
-            refuse(f"two texts side by side: {found['text'][:64]}")
+            refuse(f"two strings side by side, without an operator: {found['text'][:64]}")
         if sign and found.start("sign") == at and last + sign in ("--", "//", "/*"):
-            refuse(f"the filter {short(text)!r}: {last}{sign} would begin a comment, and a filter has none")
+            refuse(f"the filter {short(text)!r}: {last}{sign} begins a comment, which filters do not support")
         depth += (sign == "(") - (sign == ")")
         if not 0 <= depth <= _MAX_DEPTH:
-            refuse(f"parentheses of the filter {short(text)!r}: each is opened and closed, at most {_MAX_DEPTH} within each other")
+            refuse(f"the filter {short(text)!r}: parentheses must match, and nest at most {_MAX_DEPTH} deep")
         last = "text" if is_text else sign
         at = found.end()
-    refuse(f"a filter of more than {_MAX_TOKENS} words and signs")
+    refuse(f"the filter is too long: use at most {_MAX_TOKENS} names, literals and operators")
 
 
 def short(text: str) -> str:
-    """What a message quotes of a text."""
+    """Shorten ``text`` to quote it in a message."""
     return text if len(text) <= 64 else text[:63] + "…"
 
 
 def refuse(why: str) -> NoReturn:
-    """Say what is wrong with a filter."""
+    """Raise ``FilterSyntaxError``."""
     raise FilterSyntaxError(why)

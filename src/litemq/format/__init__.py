@@ -1,4 +1,4 @@
-"""The bytes of records: a scalar codec for a single record, a columnar codec for a batch.
+"""The record format: a scalar codec for a single record, a columnar codec for batches.
 
 Entry points: ``record.py`` has the byte layout; ``encode_record``, ``RecordTemplate`` and
 ``decode_record`` are the scalar codec. ``columns`` reads the headers of a batch, ``batches``

@@ -1,13 +1,14 @@
-/* The loops of litemq.format over the records of a batch, without the interpreter between two records.
+/* Loops of litemq.format over the records of a batch.
  *
- * Every function has a twin in Python, which is the reference, and takes its place where this file was not compiled. What is said here
- * is a quick yes: a record that is not surely valid gets no verdict, and Python looks at it and explains. So nothing here raises for
- * what a producer may have sent, and no rule is explained twice.
+ * Every function has an equivalent in Python, which is the reference and replaces it if the extension is not
+ * built. A function here only confirms: if a record is not certainly valid, it returns no verdict, and Python
+ * decides and explains. So nothing here raises for bytes that a producer may have sent.
  *
- * All inputs are hostile, the starts of records too: no byte is read before its place was held against the buffer's end. Long loops let
- * go of the interpreter's lock; another thread may then write into the buffer. So what decides where to read next is read once.
+ * All inputs are untrusted, including the starts of records: every position is checked against the end of the
+ * buffer before it is read. Long loops release the interpreter's lock, so another thread may write into the
+ * buffer. Therefore values that decide where to read next are read once.
  *
- * The limited API of Python 3.11: one build serves every later version.
+ * Uses the limited API of Python 3.11: one build works with every later version.
  */
 #include "_native.h"
 
@@ -19,17 +20,17 @@
 #include <arm_acle.h>
 #endif
 
-/* Each name is compared with all before it: with more of them, Python's dict is asked. */
+/* Each name is compared with all previous ones; with more names, Python uses a dict. */
 enum { MAX_COMPARED_NAMES = 32 };
 
-/* CRC32C: the standard's, or what the processor has for it ---------------------------------------------------------------------- */
+/* CRC32C: by table, or by the CPU's instruction ------------------------------------------------- */
 
 static uint32_t crc_table[8][256];
 
-/* Long runs are taken in three lanes side by side: long lanes as far as they go, short ones for what is left of a record of 1 KiB. */
+/* Three parallel lanes for long inputs: long lanes first, short ones for the rest of a record of 1 KiB. */
 enum { LONG_LANE = 256, SHORT_LANE = 64 };
 
-/* What each byte of a checksum has become so many zeros later. */
+/* The effect of appended zeros on each byte of a checksum. */
 typedef uint32_t LaterTable[4][256];
 static LaterTable after_long_lane, after_short_lane;
 
@@ -81,7 +82,7 @@ static void fill_crc_tables(void)
 #define HAS_CRC_INSTRUCTION __builtin_cpu_supports("sse4.2")
 #define WITH_CRC_INSTRUCTION __attribute__((target("sse4.2")))
 #define CRC_OF_EIGHT(crc, word) _mm_crc32_u64(crc, word)
-typedef uint64_t Running; /* as wide as the instruction has it: to cut it short each time costs a cycle */
+typedef uint64_t Running; /* the width of the instruction: truncation would cost a cycle each time */
 #define CRC_OF_ONE(crc, byte) _mm_crc32_u8(crc, byte)
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
 #define HAS_CRC_INSTRUCTION true
@@ -104,7 +105,7 @@ static inline uint32_t later(const LaterTable table, uint32_t crc)
     return table[0][crc & 255] ^ table[1][crc >> 8 & 255] ^ table[2][crc >> 16 & 255] ^ table[3][crc >> 24];
 }
 
-/* The instruction takes three cycles, and one can begin in each: three lanes keep it busy. */
+/* The instruction has a latency of three cycles and a throughput of one: three lanes keep it busy. */
 WITH_CRC_INSTRUCTION static inline uint32_t advance_by_lanes(uint32_t crc, const uint8_t *at, size_t lane, const LaterTable after_lane)
 {
     Running first = crc, second = 0, third = 0;
@@ -133,7 +134,7 @@ WITH_CRC_INSTRUCTION static uint32_t advance_by_instruction(uint32_t crc, const 
 
 uint32_t (*advance)(uint32_t crc, const uint8_t *at, size_t length) = advance_by_table;
 
-/* What Python passes ------------------------------------------------------------------------------------------------------------ */
+/* Arguments from Python ------------------------------------------------------------------------- */
 
 /* A one-dimensional array of native integers of one width. */
 typedef struct {
@@ -143,7 +144,7 @@ typedef struct {
 
 static int take_numbers(PyObject *object, Numbers *numbers, int flags, Py_ssize_t width, const char *formats)
 {
-    if (object == NULL) { /* a later argument was refused */
+    if (object == NULL) { /* another argument was refused */
         PyBuffer_Release(&numbers->view);
         return 0;
     }
@@ -213,7 +214,8 @@ static bool is_in_range(const Column *column, int64_t least, int64_t most)
     return inside;
 }
 
-/* A column for so many records, its values within a range. If it is not, nothing is taken, and no error is set: Python explains. */
+/* Read a column of ``count`` values within a range. On failure nothing is kept and no error is set: Python
+ * explains. */
 static bool take_column(PyObject *object, Py_ssize_t count, int64_t least, int64_t most, Column *column)
 {
     column->is_one = PyLong_Check(object);
@@ -233,7 +235,7 @@ static bool take_column(PyObject *object, Py_ssize_t count, int64_t least, int64
     return false;
 }
 
-/* Numbers that become more and more; whoever has them frees them. */
+/* A growing array of numbers, owned and freed by the caller. */
 typedef struct {
     void *items;
     size_t count, room;
@@ -273,7 +275,7 @@ static PyObject *as_bytes(const Growing *list, size_t width)
     return PyByteArray_FromStringAndSize(list->items, (Py_ssize_t)(list->count * width));
 }
 
-/* Named tuples ------------------------------------------------------------------------------------------------------------------ */
+/* Named tuples ---------------------------------------------------------------------------------- */
 
 bool is_named_tuple(PyTypeObject *type)
 {
@@ -283,7 +285,7 @@ bool is_named_tuple(PyTypeObject *type)
     return false;
 }
 
-/* As ``tuple.__new__`` does it, which knows what else belongs to a tuple in each version of Python. */
+/* Uses tuple.__new__, which works in every version of Python. */
 PyObject *named_tuple(PyTypeObject *type, PyObject *const *values, Py_ssize_t count)
 {
     PyObject *plain = PyTuple_New(count), *arguments, *result = NULL;
@@ -302,9 +304,9 @@ PyObject *named_tuple(PyTypeObject *type, PyObject *const *values, Py_ssize_t co
     return result;
 }
 
-/* One record -------------------------------------------------------------------------------------------------------------------- */
+/* One record ------------------------------------------------------------------------------------ */
 
-/* Whether a fixed part can begin there. */
+/* True if a fixed part at ``start`` is inside the buffer. */
 static bool can_be_record(const Py_buffer *buffer, int64_t start)
 {
     return start >= 0 && start <= buffer->len - FIXED_BYTES;
@@ -328,7 +330,7 @@ bool find_record(const Py_buffer *buffer, int64_t start, Record *record)
     return at <= record->size;
 }
 
-/* Is every record valid? -------------------------------------------------------------------------------------------------------- */
+/* Validation ------------------------------------------------------------------------------------ */
 
 static bool all_zero(const uint8_t *at, int64_t length)
 {
@@ -338,7 +340,7 @@ static bool all_zero(const uint8_t *at, int64_t length)
     return true;
 }
 
-/* Unsigned, a negative time is beyond the latest, too. */
+/* As an unsigned number, a negative time exceeds the latest, too. */
 static bool is_time(const uint8_t *at)
 {
     return load_u64(at) <= LATEST_TIME_MS;
@@ -368,8 +370,8 @@ static bool shape_is_sound(const Record *record, int64_t max_record_bytes)
            topic >= 1 && topic <= MAX_TOPIC_BYTES && length_of(part_of(record, PROPERTIES)) <= MAX_PROPERTIES_BYTES;
 }
 
-/* How many bytes the character has that begins here, 0 if none does. The second byte's range keeps out what could be said shorter,
- * the surrogates, and what is beyond the last character. */
+/* The length of the UTF-8 character here, 0 if invalid. The range of the second byte excludes overlong
+ * encodings, surrogates, and values above the last character. */
 static int bytes_of_character(Span text)
 {
     uint8_t first = *text.begin, least = 0x80, most = 0xBF;
@@ -489,7 +491,7 @@ bool record_is_sound(const Record *record, const Rules *rules)
 
 enum Verdict { NO_VERDICT, SOUND, ALIKE };
 
-/* ALIKE: all have the same tags and the same properties. */
+/* ALIKE: all records have the same tags and the same properties. */
 static enum Verdict examine_records(const Py_buffer *buffer, const Numbers *starts, const Rules *rules)
 {
     Record first, other, *record = &first;
@@ -503,7 +505,7 @@ static enum Verdict examine_records(const Py_buffer *buffer, const Numbers *star
     return alike ? ALIKE : SOUND;
 }
 
-/* Where the records of one queue ought to stand: in the log, and from an offset of the queue on. */
+/* The expected positions of records of one queue: log offsets, and consecutive queue offsets. */
 typedef struct {
     const Numbers *log_offsets;
     int64_t first;
@@ -518,8 +520,8 @@ static bool is_in_its_place(const Record *record, const Places *places, Py_ssize
            load_u32(fixed + QUEUE_ID_AT) == places->queue_id;
 }
 
-/* How many records, from the first on, are what was stored there: they fill the buffer, and their checksums are right. What else they
- * have to be, they were when they were stored. */
+/* Count the leading intact records: they fill the buffer, and positions and checksums are right. The other
+ * rules were checked before they were stored. */
 static Py_ssize_t count_intact(const Py_buffer *buffer, const Numbers *starts, const Places *places)
 {
     Record record;
@@ -538,7 +540,7 @@ static Py_ssize_t count_intact(const Py_buffer *buffer, const Numbers *starts, c
     return starts->count;
 }
 
-/* What the broker writes -------------------------------------------------------------------------------------------------------- */
+/* Stamps and queue entries ---------------------------------------------------------------------- */
 
 /* In the order of Python's arguments. */
 enum Field { COMMITLOG_OFFSET, QUEUE_OFFSET, TOPIC_ID, QUEUE_ID, STORE_TIMESTAMP, EPOCH, KIND, ORIGIN, CONSUME_COUNT, FIELDS };
@@ -581,14 +583,14 @@ static void stamp_record(uint8_t *record, const Column fields[FIELDS], Py_ssize_
     memcpy(record + STAMP_AT, stamp, sizeof stamp);
 }
 
-/* All of them, or none. */
+/* Stamp all records, or none. */
 static bool stamp_records(const Py_buffer *buffer, const Numbers *starts, const Column fields[FIELDS])
 {
     if (!can_all_be_records(buffer, starts))
         return false;
     for (Py_ssize_t number = 0; number < starts->count; number++) {
         int64_t start = long_at(starts, number);
-        if (can_be_record(buffer, start)) /* it was, before another thread could change it */
+        if (can_be_record(buffer, start)) /* it could, unless another thread changed it */
             stamp_record((uint8_t *)buffer->buf + start, fields, number);
     }
     return true;
@@ -605,7 +607,7 @@ static void make_entry(uint8_t *entry, const uint8_t *record, int64_t log_offset
     store_u64(entry + 16, (uint64_t)store_timestamp);
 }
 
-/* In the order in which the records stand, or in the order that is given. */
+/* In the order of the records, or in the given order. */
 static bool make_entries(const Py_buffer *buffer, const Numbers *starts, const Column *order, const Column *offsets, const Column *times, uint8_t *entries)
 {
     for (Py_ssize_t at = 0; at < starts->count; at++) {
@@ -620,9 +622,9 @@ static bool make_entries(const Py_buffer *buffer, const Numbers *starts, const C
     return true;
 }
 
-/* Who sent what ----------------------------------------------------------------------------------------------------------------- */
+/* Producer runs --------------------------------------------------------------------------------- */
 
-/* A producer and a queue, and their first and last record in a batch. */
+/* A producer and a queue, with their first and last record in a batch. */
 typedef struct {
     uint64_t producer_id;
     int64_t queue_id;
@@ -631,8 +633,8 @@ typedef struct {
 
 typedef struct {
     Pair *pairs;
-    Py_ssize_t *following; /* of each record the next one of its pair, -1: none */
-    uint32_t *slots;       /* a hash table: numbers of pairs, counted from 1 */
+    Py_ssize_t *following; /* the next record of the same pair, -1: none */
+    uint32_t *slots;       /* a hash table of pair numbers, from 1 */
     uint64_t mask;
     Py_ssize_t count, steps_left;
 } Pairs;
@@ -651,14 +653,14 @@ static bool make_pairs(Pairs *found, Py_ssize_t records)
     while (slots < 2 * (size_t)records)
         slots *= 2;
     found->mask = slots - 1;
-    found->steps_left = 16 * records; /* many more, and somebody has chosen numbers that collide */
+    found->steps_left = 16 * records; /* more steps mean deliberate collisions */
     found->pairs = malloc((size_t)records * sizeof(Pair));
     found->following = malloc((size_t)records * sizeof(Py_ssize_t));
     found->slots = calloc(slots, sizeof(uint32_t));
     return found->pairs != NULL && found->following != NULL && found->slots != NULL;
 }
 
-/* The pair, a new one without records if it was not seen before, or NULL if that takes too long to find out. */
+/* Find or add a pair. NULL if that takes too many steps. */
 static Pair *find_pair(Pairs *found, uint64_t producer_id, int64_t queue_id)
 {
     uint64_t hash = (producer_id ^ (uint64_t)queue_id << 32) * 0x9E3779B97F4A7C15u;
@@ -679,7 +681,7 @@ static Pair *find_pair(Pairs *found, uint64_t producer_id, int64_t queue_id)
     }
 }
 
-/* Every record with a producer in the list of its pair. */
+/* Add every record with a producer to the list of its pair. */
 static bool group_by_pair(Pairs *found, const Py_buffer *buffer, const Numbers *starts, const Column *queue_ids)
 {
     Pair *pair = NULL;
@@ -714,7 +716,7 @@ static bool has_producer(const Py_buffer *buffer, const Numbers *starts)
     return false;
 }
 
-/* The stretches of one pair go to a list, their runs to a table. */
+/* Append the runs of one pair to a list, and their spans to a table. */
 static bool list_stretches(const Pairs *found, const Pair *pair, const Py_buffer *buffer, const Numbers *starts, const Column *queue_offsets,
                            int64_t topic_id, int64_t store_timestamp, PyObject *stretches, Growing *runs)
 {
@@ -742,25 +744,25 @@ static bool list_stretches(const Pairs *found, const Pair *pair, const Py_buffer
     return fits;
 }
 
-/* The key index ----------------------------------------------------------------------------------------------------------------- */
+/* The key index --------------------------------------------------------------------------------- */
 
 typedef struct {
     Growing hashes, owners;
-    Span topic;     /* of the record before */
-    uint32_t crc;   /* of that topic and the sign behind it */
-    bool no_memory; /* else a no means that a record is not as it should be */
+    Span topic;     /* of the previous record */
+    uint32_t crc;   /* of that topic and '#' */
+    bool no_memory; /* else false means an invalid record */
 } KeyHashes;
 
 static bool add_hash(KeyHashes *found, Span name, Py_ssize_t owner)
 {
-    if (length_of(name) == 0) /* nothing to be found by */
+    if (length_of(name) == 0) /* not indexed */
         return true;
     uint32_t hash = crc32c(found->crc, name.begin, (size_t)length_of(name));
     found->no_memory = !push_u32(&found->hashes, hash) || !push_long(&found->owners, owner);
     return !found->no_memory;
 }
 
-/* Of the record's id, then of its keys. */
+/* Hash the record's id, then its keys. */
 static bool hash_record(KeyHashes *found, const Record *record, Py_ssize_t owner)
 {
     Span topic = part_of(record, TOPIC), keys = part_of(record, KEYS), key;
@@ -787,7 +789,7 @@ static bool hash_records(const Py_buffer *buffer, const Numbers *starts, KeyHash
     return true;
 }
 
-/* So many entries ahead, a slot is asked for: the slots of a large index are in no cache. */
+/* Prefetch slots this many entries ahead: a large index does not fit the cache. */
 enum { SLOTS_AHEAD = 16 };
 
 static void link_entries(uint32_t *slots, uint32_t slot_count, const uint32_t *hashes, Py_ssize_t count, uint32_t number, uint32_t *previous)
@@ -801,7 +803,7 @@ static void link_entries(uint32_t *slots, uint32_t slot_count, const uint32_t *h
     }
 }
 
-/* For Python -------------------------------------------------------------------------------------------------------------------- */
+/* Python functions ------------------------------------------------------------------------------ */
 
 static PyObject *py_crc32c(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -885,7 +887,7 @@ static PyObject *py_crc32c_of_rows(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* Whether size and magic are those of a record that ends within so many bytes. */
+/* True if size and magic are those of a record that ends within ``left`` bytes. */
 static inline bool can_be_head(const uint8_t *head, int64_t max_record_bytes, int64_t left)
 {
     int64_t size = load_u32(head);
@@ -893,7 +895,7 @@ static inline bool can_be_head(const uint8_t *head, int64_t max_record_bytes, in
     return load_u32(head + 4) == MAGIC && size >= FIXED_BYTES && size % 8 == 0 && size <= max_record_bytes && size <= left;
 }
 
-/* Moves ``at`` to where the chain of records ends; no, where memory does. */
+/* Move ``at`` to the end of the chain of records. False if memory runs out. */
 static bool scan_records(const uint8_t *data, int64_t *at, int64_t end, int64_t max_record_bytes, Growing *starts)
 {
     while (end - *at >= FIXED_BYTES) {
@@ -905,7 +907,7 @@ static bool scan_records(const uint8_t *data, int64_t *at, int64_t end, int64_t 
         if (!push_long(starts, *at))
             return false;
         *at += size;
-        if (size < end - *at) /* the one behind the next, if it is as long as this one, is on its way meanwhile */
+        if (size < end - *at) /* prefetch the record after the next, assuming equal sizes */
             __builtin_prefetch(data + *at + size);
     }
     return true;
@@ -938,7 +940,7 @@ static PyObject *py_scan(PyObject *Py_UNUSED(module), PyObject *args)
     return result;
 }
 
-/* What records that fill a buffer say of who sent them. */
+/* The common fields of the records that fill a buffer. */
 typedef struct {
     int64_t count;
     uint64_t producer_id, sequence;
@@ -946,7 +948,8 @@ typedef struct {
     int64_t latest_due;
 } SentAlike;
 
-/* No, where they do not fill it, or do not say the same: one producer, whose sequences follow each other, and one type, priority and level. */
+/* False unless records fill the buffer and share one producer with consecutive sequences, and one type,
+ * priority and level. */
 static bool find_sent_alike(const uint8_t *data, int64_t end, int64_t max_record_bytes, SentAlike *found)
 {
     uint8_t fixed[FIXED_BYTES];
@@ -1200,7 +1203,7 @@ static PyObject *py_link(PyObject *Py_UNUSED(module), PyObject *args)
     bool fits = slots.count >= 1 && slots.count <= UINT32_MAX && previous.count == hashes.count && first >= 0 && hashes.count <= UINT32_MAX &&
                 first <= (long long)UINT32_MAX - hashes.count;
     if (fits) {
-        PyThreadState *state = begin_loop(hashes.count * 64); /* a slot is a line of the cache */
+        PyThreadState *state = begin_loop(hashes.count * 64); /* a cache line per slot */
         link_entries(u32s_of(&slots), (uint32_t)slots.count, u32s_of(&hashes), hashes.count, (uint32_t)first, u32s_of(&previous));
         end_loop(state);
     }
@@ -1212,7 +1215,7 @@ static PyObject *py_link(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* What each does is said in the stub, _native.pyi. */
+/* Described in _native.pyi. */
 static PyMethodDef methods[] = {
     {"crc32c", py_crc32c, METH_VARARGS, NULL},
     {"crc32c_by_table", py_crc32c_by_table, METH_VARARGS, NULL},

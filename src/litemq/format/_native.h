@@ -1,4 +1,5 @@
-/* What the files of the extension share: the layout of a record, its bytes and checksum, and how long loops let go of the lock. */
+/* Shared by the files of the extension: the record layout, byte access, CRC32C, and the release of the
+ * interpreter's lock during long loops. */
 #ifndef LITEMQ_NATIVE_H
 #define LITEMQ_NATIVE_H
 
@@ -10,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Names that the files share are nobody else's: other libraries of the process may have the same. */
+/* Hide the shared names: other libraries of the process may define the same. */
 #pragma GCC visibility push(hidden)
 
 /* The layout: see record.py. */
@@ -57,7 +58,7 @@ enum {
     MAX_PROPERTIES_BYTES = 32 * 1024,
 };
 
-/* Bytes ------------------------------------------------------------------------------------------------------------------------- */
+/* Bytes ----------------------------------------------------------------------------------------- */
 
 static inline uint32_t load_u16(const uint8_t *at)
 {
@@ -88,29 +89,29 @@ static inline void store_u64(uint8_t *at, uint64_t value)
     store_u32(at + 4, (uint32_t)value);
 }
 
-/* A copy that no other thread changes: the compiler may not look at the original again. */
+/* Copy bytes that another thread may change: the compiler must not read the original again. */
 static inline void read_once(void *copy, const void *original, size_t length)
 {
     memcpy(copy, original, length);
     __asm__ volatile("" : : "r"(copy) : "memory");
 }
 
-/* CRC32C ------------------------------------------------------------------------------------------------------------------------ */
+/* CRC32C ---------------------------------------------------------------------------------------- */
 
-extern uint32_t (*advance)(uint32_t crc, const uint8_t *at, size_t length); /* by an instruction, where the processor has one */
+extern uint32_t (*advance)(uint32_t crc, const uint8_t *at, size_t length); /* uses the CPU's instruction, if any */
 
-/* The checksum of what has the checksum ``before`` and then these bytes; 0 where there is nothing before. */
+/* Continue the checksum ``before`` (0 at the start) with these bytes. */
 static inline uint32_t crc32c(uint32_t before, const uint8_t *at, size_t length)
 {
     return ~advance(~before, at, length);
 }
 
-/* The interpreter's lock -------------------------------------------------------------------------------------------------------- */
+/* The interpreter's lock ------------------------------------------------------------------------ */
 
-/* A loop over fewer bytes, a tenth of a millisecond, is over before it is this thread's turn again once it has let go of the lock. */
+/* A loop over fewer bytes takes 0.1 ms, less than it takes to get the lock back. */
 enum { LONG_LOOP_BYTES = 256 * 1024 };
 
-/* Around a loop over so many bytes: others may run meanwhile, if it takes long. */
+/* Release the lock for a loop over ``bytes`` bytes, if it takes long. */
 static inline PyThreadState *begin_loop(Py_ssize_t bytes)
 {
     return bytes > LONG_LOOP_BYTES ? PyEval_SaveThread() : NULL;
@@ -122,7 +123,7 @@ static inline void end_loop(PyThreadState *state)
         PyEval_RestoreThread(state);
 }
 
-/* One record -------------------------------------------------------------------------------------------------------------------- */
+/* One record ------------------------------------------------------------------------------------ */
 
 enum Part { MESSAGE_ID, TOPIC, TRANSACTION_ID, SHARDING_KEY, BORN_HOST, TAGS, KEYS, PROPERTIES, BODY, PARTS };
 
@@ -130,10 +131,11 @@ typedef struct {
     const uint8_t *bytes;
     uint8_t fixed[FIXED_BYTES]; /* a copy, read once */
     int64_t size;
-    int64_t begins[PARTS + 1]; /* counted from the record's first byte; the last is where the body ends */
+    int64_t begins[PARTS + 1]; /* from the record's first byte; the last is the end of the body */
 } Record;
 
-/* The record at a start, if all of it is there and its parts lie inside it. Nothing else has been checked then. */
+/* Find the record at ``start``. True if it is inside the buffer and its parts are inside the record; nothing
+ * else is checked. */
 bool find_record(const Py_buffer *buffer, int64_t start, Record *record);
 
 typedef struct {
@@ -155,7 +157,7 @@ static inline bool are_same(Span one, Span other)
     return length_of(one) == length_of(other) && memcmp(one.begin, other.begin, (size_t)length_of(one)) == 0;
 }
 
-/* The next string of a list of them, which then begins behind it; no, where the list has no whole string left. */
+/* Remove the next string from ``list``. False if the list has no complete string left. */
 static inline bool next_string(Span *list, Span *string)
 {
     uint8_t prefix[2];
@@ -171,7 +173,7 @@ static inline bool next_string(Span *list, Span *string)
     return true;
 }
 
-/* What a record must be --------------------------------------------------------------------------------------------------------- */
+/* Validation ------------------------------------------------------------------------------------ */
 
 typedef struct {
     bool stored; /* stamped by a broker; else as a producer sent it */
@@ -179,18 +181,18 @@ typedef struct {
     int64_t max_record_bytes;
 } Rules;
 
-/* Whether it surely follows every rule. */
+/* True if the record is valid; false means unknown. */
 bool record_is_sound(const Record *record, const Rules *rules);
 
-/* Named tuples ------------------------------------------------------------------------------------------------------------------ */
+/* Named tuples ---------------------------------------------------------------------------------- */
 
-/* Whether a type is a tuple with names; else an error is set. */
+/* True if the type is a named tuple; else an error is set. */
 bool is_named_tuple(PyTypeObject *type);
 
-/* A tuple of a type that has been asked about, which takes over the values, also where it fails. */
+/* Create a tuple of a type that is_named_tuple accepted. Steals the values, also on failure. */
 PyObject *named_tuple(PyTypeObject *type, PyObject *const *values, Py_ssize_t count);
 
-/* For Python: see the stub, _native.pyi ----------------------------------------------------------------------------------------- */
+/* Python functions, described in _native.pyi ---------------------------------------------------- */
 
 PyObject *py_encode(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_decode_messages(PyObject *module, PyObject *args);

@@ -1,6 +1,7 @@
-"""The loops in C. Arrays are contiguous, of the width that is said; what is to be filled is the last argument, and as long as the others.
+"""The C extension. Arrays are contiguous and of the given type; output arrays come last.
 
-A "no" is never a verdict on what a producer sent: it means that the twin in Python is to look, and to explain.
+``None``, ``False`` or ``NO_VERDICT`` is never a verdict on a producer's bytes: the equivalent
+Python function then decides and explains.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,32 +22,35 @@ SOUND: int
 ALIKE: int
 
 def crc32c(data: _Bytes, before: int = 0, /) -> int:
-    """The checksum of what has the checksum ``before``, and then these bytes."""
+    """Continue the checksum ``before`` with ``data``."""
 
 def crc32c_by_table(data: _Bytes, before: int = 0, /) -> int:
-    """The same, as a processor without an instruction for it computes it."""
+    """Compute ``crc32c`` without the CPU's instruction."""
 
-def crc32c_of_strings(data: _Bytes, positions: _Longs, lengths: _Longs, before: int, crcs: npt.NDArray[np.uint32], /) -> None:
-    """The checksums of what has the checksum ``before`` and then one of the strings."""
+def crc32c_of_strings(
+    data: _Bytes, positions: _Longs, lengths: _Longs, before: int, crcs: npt.NDArray[np.uint32], /
+) -> None:
+    """Continue the checksum ``before`` with each of the strings."""
 
 def crc32c_of_rows(rows: npt.NDArray[np.uint8], width: int, crcs: npt.NDArray[np.uint32], /) -> None:
-    """The checksums of the rows of a matrix."""
+    """Compute the checksums of the rows of a matrix."""
 
 def scan(buffer: Buffer, begin: int, end: int, max_record_bytes: int, /) -> tuple[bytearray, int]:
-    """The starts of the records of version 2, as the bytes of int64, and where their chain ends."""
+    """Return the starts of the records, as bytes of int64, and the end of their chain."""
 
 def sent_alike(buffer: Buffer, max_record_bytes: int, /) -> tuple[int, int, int, int, int] | None:
-    """How many records fill a buffer, of which producer, from which sequence on, their type, priority and level as they stand in the header,
-    and the latest due time; ``None`` where that is not the same for all."""
+    """Return the fields of ``UniformSends``; ``None`` if the batch is not uniform."""
 
 def examine(buffer: Buffer, starts: _Longs, stored: bool, max_record_bytes: int, verify_crc: bool, /) -> int:
-    """``SOUND`` if every record surely follows every rule, ``ALIKE`` if all have the same tags and properties besides."""
+    """Return ``SOUND`` if all records are valid, ``ALIKE`` if they share tags and properties."""
 
-def count_intact(buffer: Buffer, starts: _Longs, log_offsets: _Longs, first: int, topic_id: int, queue_id: int, /) -> int:
-    """How many of the records that fill a buffer, from the first on, are what was stored in those places of a queue."""
+def count_intact(
+    buffer: Buffer, starts: _Longs, log_offsets: _Longs, first: int, topic_id: int, queue_id: int, /
+) -> int:
+    """Count the leading intact records; ``first`` is the queue offset of the first record."""
 
 def are_of_topic(buffer: Buffer, starts: _Longs, topic: bytes, /) -> bool:
-    """Whether all of some valid records were written for one topic."""
+    """Return whether all records, which must be valid, are of ``topic``."""
 
 def stamp(
     buffer: Buffer,
@@ -62,23 +66,41 @@ def stamp(
     consume_counts: _Longs | int,
     /,
 ) -> bool:
-    """Write the broker's fields and their checksum into all records; into none, where a value is not as it should be."""
+    """Write the broker's fields and checksum into all records; into none if a value is invalid."""
 
 def queue_entries(
-    buffer: Buffer, starts: _Longs, order: _Longs | None, commitlog_offsets: _Longs, store_timestamps: _Longs | int, entries: _Bytes, /
+    buffer: Buffer,
+    starts: _Longs,
+    order: _Longs | None,
+    commitlog_offsets: _Longs,
+    store_timestamps: _Longs | int,
+    entries: _Bytes,
+    /,
 ) -> bool:
-    """The records' queue entries, in their own order or in the one that is given."""
+    """Write the queue entries of the records into ``entries``, in ``order`` if given."""
 
 def stretches(
-    buffer: Buffer, starts: _Longs, topic_id: int, queue_ids: _Longs | int, queue_offsets: _Longs | int, store_timestamp: int, /
+    buffer: Buffer,
+    starts: _Longs,
+    topic_id: int,
+    queue_ids: _Longs | int,
+    queue_offsets: _Longs | int,
+    store_timestamp: int,
+    /,
 ) -> tuple[list[tuple[tuple[int, int, int], int, int]], bytes | bytearray] | None:
-    """The stretches of the records that have a producer, and the table of their runs, as the bytes of int64; ``None`` for no verdict."""
+    """Return the fields of ``ProducerRuns``, the table as bytes of int64; ``None``: no verdict."""
 
 def hash_keys(buffer: Buffer, starts: _Longs, /) -> tuple[bytearray, bytearray] | None:
-    """The hashes of ids and keys, as the bytes of uint32, and the numbers of their records, as those of int64."""
+    """Return the hashes of ids and keys (bytes of uint32) and their records' indexes (of int64)."""
 
-def link(slots: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint32], first_number: int, previous: npt.NDArray[np.uint32], /) -> None:
-    """Put entries, counted from ``first_number``, into their slots; ``previous`` are the entries that were there before."""
+def link(
+    slots: npt.NDArray[np.uint32],
+    hashes: npt.NDArray[np.uint32],
+    first_number: int,
+    previous: npt.NDArray[np.uint32],
+    /,
+) -> None:
+    """Put entries, numbered from ``first_number``, into slots; ``previous`` gets the old ones."""
 
 def encode(
     shape: bytes,
@@ -97,7 +119,7 @@ def encode(
     encrypted: bool,
     /,
 ) -> bytes | None:
-    """A record as a producer sends it. ``shape`` is the fixed part of a record that has only a topic, a host, tags and properties, and those."""
+    """Encode a record; ``shape`` is the common part of the template's records."""
 
 def decode_messages(
     buffer: Buffer,
@@ -109,14 +131,21 @@ def decode_messages(
     messages: list[MessageFields],
     /,
 ) -> int:
-    """Append the messages from ``begin`` on; the end of the last whose record surely follows every rule. ``members`` are those of the kinds,
-    codecs, levels and types."""
+    """Append the messages from ``begin`` on, up to the first record that may be invalid.
+
+    Return the end of the last message. ``members`` are the enum members of kinds, codecs, levels
+    and types.
+    """
 
 def split_frames(
-    data: bytes, begin: int, most: int, max_frame_bytes: int, frame_type: type[_Frame], /
+    data: bytes, begin: int, limit: int, max_frame_bytes: int, frame_type: type[_Frame], /
 ) -> tuple[list[_Frame], int, int] | None:
-    """The whole frames from ``begin`` on, ``most`` at most, where they end, and how many bytes must be there before it is worth looking again;
-    ``None`` if one cannot be a frame. Equal headers, one behind another, are the same object."""
+    """Return up to ``limit`` whole frames, their end, and the bytes that the next frame needs.
 
-def pack_sent_answers(correlations: list[int], queue_offsets: list[int], opcode: int, store_timestamp: int, /) -> bytes | None:
-    """The frames that answer what was sent, one behind another."""
+    ``None`` if a frame is invalid. Consecutive equal headers are the same object.
+    """
+
+def pack_sent_answers(
+    correlations: list[int], queue_offsets: list[int], opcode: int, store_timestamp: int, /
+) -> bytes | None:
+    """Pack the frames that answer SEND requests."""

@@ -1,22 +1,22 @@
-/* The frames of a connection: cut out of what has arrived, and, for the answers that a busy broker gives most, put together.
+/* Frames: split received bytes into frames, and pack answers to SEND.
  *
- * The layout is that of net/frame.py and net/sent_answers.py. A frame that cannot be one gets no verdict: Python looks, and explains.
+ * The layout is that of net/frame.py and net/sent_answers.py. An invalid frame gets no verdict: Python explains.
  */
 #include "_native.h"
 
 enum { PREFIX_BYTES = 16, LENGTH_BYTES = 4, BEHIND_LENGTH = PREFIX_BYTES - LENGTH_BYTES };
 
-/* Frames that have arrived ------------------------------------------------------------------------------------------------------ */
+/* Received frames ------------------------------------------------------------------------------- */
 
 /* In the order of Frame. */
 enum FrameField { CORRELATION_FIELD, OPCODE_FIELD, FLAGS_FIELD, HEADER_FIELD, ATTACHMENT_FIELD, FRAME_FIELDS };
 
 typedef struct {
     const uint8_t *bytes;
-    int64_t length, header_length; /* behind the prefix, and of that the header's */
+    int64_t length, header_length; /* of the frame after the prefix, and of the header */
 } FoundFrame;
 
-/* The header of the frame before, which often is the next one's, too. */
+/* The header of the previous frame, which often equals the next one. */
 typedef struct {
     Span raw;
     PyObject *value;
@@ -54,11 +54,11 @@ static PyObject *make_frame(PyTypeObject *type, const FoundFrame *frame, KnownHe
 
 typedef struct {
     const uint8_t *at, *end;
-    int64_t max_frame_bytes, wanted; /* so many bytes must be there before it is worth looking again */
-    bool broken;                     /* what comes next is no frame */
+    int64_t max_frame_bytes, wanted; /* wanted: bytes needed for the next frame */
+    bool broken;                     /* the next bytes are not a frame */
 } Stream;
 
-/* The next frame, if all of it is there. */
+/* The next frame, if it is complete. */
 static bool next_frame(Stream *stream, FoundFrame *frame)
 {
     stream->wanted = PREFIX_BYTES;
@@ -114,7 +114,7 @@ PyObject *py_split_frames(PyObject *Py_UNUSED(module), PyObject *args)
     return result;
 }
 
-/* Answers to what was sent ------------------------------------------------------------------------------------------------------ */
+/* Answers to SEND ------------------------------------------------------------------------------- */
 
 enum { SENT_HEADER_BYTES = 18, SENT_ANSWER_BYTES = PREFIX_BYTES + SENT_HEADER_BYTES, ANSWER_FLAG = 1, OFFSET_TAG = 0x09, TIMESTAMP_TAG = 0x11 };
 
@@ -124,7 +124,7 @@ static void store_u64_low_first(uint8_t *at, uint64_t value)
         at[place] = (uint8_t)(value >> 8 * place);
 }
 
-/* A whole number of Python's, within a range; no, and no error, where it is none. */
+/* Read a Python integer within a range. False, without an error, if it is not one. */
 static bool take_integer(PyObject *object, int64_t least, int64_t most, int64_t *number)
 {
     if (object == NULL || !PyLong_Check(object))

@@ -1,19 +1,19 @@
-/* Records and the values of Python: the bytes of one that is sent, and the fields of all that were pulled.
+/* Conversion between records and Python values: encode one record to send, decode all records of a pull.
  *
- * Here, too, a quick yes is all that is given: whatever is not a plain value of the type that is meant, or not surely within its limits,
- * goes the way through Python, which takes it or explains. Values of exact types run no code of their own: while one is read, none of
- * the others changes.
+ * Only plain values of the exact types, certainly within their limits, are handled here; everything else is left
+ * to Python, which accepts or explains it. Values of exact types run no Python code, so reading one cannot change
+ * another.
  */
 #include "_native.h"
 
-/* The values of a record that is sent ------------------------------------------------------------------------------------------- */
+/* Values of a record to send -------------------------------------------------------------------- */
 
 typedef struct {
     const char *at;
     Py_ssize_t length;
 } Text;
 
-/* In the order in which Python passes them; see RecordTemplate.encode. */
+/* In the order of the arguments; see RecordTemplate.encode. */
 enum Argument {
     SHAPE_ARGUMENT,
     MAX_RECORD_BYTES_ARGUMENT,
@@ -32,8 +32,8 @@ enum Argument {
     ARGUMENTS
 };
 
-/* What the records of a template share: a fixed part whose lengths say how long the topic, the host, the tags and the properties behind
- * it are. */
+/* The common part of a template's records: a fixed part, followed by topic, host, tags and properties, with their
+ * lengths in the fixed part. */
 typedef struct {
     const uint8_t *fixed;
     Text topic, born_host, tags, properties;
@@ -48,7 +48,7 @@ typedef struct {
     uint32_t type, flags;
 } Outgoing;
 
-/* An integer from 0 on; no error is set where it is none. */
+/* Read a non-negative integer. No error is set on failure. */
 static bool take_number(PyObject *object, uint64_t most, uint64_t *number)
 {
     if (!PyLong_Check(object))
@@ -144,7 +144,7 @@ static bool take_outgoing(PyObject *const *arguments, Outgoing *record)
            take_text(arguments[SHARDING_KEY_ARGUMENT], UINT16_MAX, &record->sharding_key) && take_attributes(arguments, record);
 }
 
-/* Its bytes --------------------------------------------------------------------------------------------------------------------- */
+/* Encoding -------------------------------------------------------------------------------------- */
 
 static int64_t bytes_without_padding(const Outgoing *record)
 {
@@ -225,7 +225,7 @@ PyObject *py_encode(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_
     return result;
 }
 
-/* The fields of records that were pulled ---------------------------------------------------------------------------------------- */
+/* Fields of pulled records ---------------------------------------------------------------------- */
 
 /* In the order of MessageFields; see messages.py. */
 enum Field {
@@ -257,10 +257,10 @@ enum Field {
     FIELDS
 };
 
-/* The members of what is an enumeration in Python, by their numbers. */
+/* The members of a Python enum, by value. */
 enum Enumeration { KINDS, CODECS, LEVELS, TYPES, ENUMERATIONS };
 
-/* What was made for the record before: often the next one has the same. */
+/* Objects of the previous record, which the next one often shares. */
 typedef struct {
     uint64_t raw;
     PyObject *value;
@@ -306,8 +306,7 @@ static PyObject *text_of(Span span)
     return PyUnicode_DecodeUTF8((const char *)span.begin, (Py_ssize_t)length_of(span), NULL);
 }
 
-/* The strings of a list. Where it is no list any more, because somebody wrote into the buffer meanwhile, there is no result, and no error
- * either. */
+/* Decode the strings of a list. NULL without an error if another thread has damaged the list meanwhile. */
 static PyObject *strings_of(Span list)
 {
     Span strings[MAX_TAGS > MAX_KEYS ? MAX_TAGS : MAX_KEYS];
@@ -364,7 +363,7 @@ static PyObject *member_of(const Making *making, enum Enumeration which, uint32_
     return Py_XNewRef(PyTuple_GetItem(making->members[which], (Py_ssize_t)number));
 }
 
-/* Fills the values until one is missing; how many there are. */
+/* Fill the values until one fails; return their number. */
 static int make_values(Making *making, const Record *record, PyObject **values)
 {
     const uint8_t *fixed = record->fixed;
@@ -418,11 +417,11 @@ static PyObject *make_message(Making *making, const Record *record)
     while (made > 0)
         Py_DECREF(values[--made]);
     if (PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
-        PyErr_Clear(); /* it was checked before: somebody writes into the buffer */
+        PyErr_Clear(); /* it was valid: another thread writes into the buffer */
     return NULL;
 }
 
-/* Moves ``at`` behind the last record that surely is one; no, where an error is set. */
+/* Move ``at`` to the end of the last record that is certainly valid. False if an error is set. */
 static bool make_messages(Making *making, const Py_buffer *buffer, int64_t *at, const Rules *rules, PyObject *messages)
 {
     Record record;

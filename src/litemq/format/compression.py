@@ -1,4 +1,4 @@
-"""Bodies, compressed and back, with a bound on what they may grow to."""
+"""Compression of bodies, with a limit on the decompressed size."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from litemq.types import BodyCodec
 
 __all__ = ["MAX_BODY_BYTES", "compress", "decompress"]
 
-# What a body may grow to unless the caller says otherwise: the largest record that can be configured.
+# The default limit of a decompressed body: the largest record that can be configured.
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
-_LARGEST: Final = 1 << 31  # what one column of Arrow can hold
-_LZ4_FRAME: Final = bytes.fromhex("04224d18")  # not one of the frames that hold nothing and are skipped
+_MAX_BYTES: Final = 1 << 31  # the limit of an Arrow column
+_LZ4_FRAME: Final = bytes.fromhex("04224d18")  # excludes lz4's skippable frames
 
 
 class _Contexts(threading.local):
-    """zstd's contexts cost more than a small body to make, and may not be shared between threads."""
+    """zstd contexts of a thread: too expensive to create per body, and not thread-safe."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=3, write_content_size=True)
@@ -31,7 +31,7 @@ _contexts = _Contexts()
 
 
 def compress(body: bytes, codec: BodyCodec) -> bytes:
-    """The body as one frame of the codec."""
+    """Compress ``body`` to one frame of ``codec``."""
     match _known(codec):
         case BodyCodec.NONE:
             return body
@@ -43,8 +43,8 @@ def compress(body: bytes, codec: BodyCodec) -> bytes:
 
 
 def decompress(body: bytes, codec: BodyCodec, *, max_bytes: int = MAX_BODY_BYTES) -> bytes:
-    """What ``compress`` was given. A frame that is damaged, followed by anything, or grows beyond ``max_bytes`` raises."""
-    max_bytes = min(max_bytes, _LARGEST)
+    """Decompress one frame. Raise if it is damaged, has a tail, or exceeds ``max_bytes``."""
+    max_bytes = min(max_bytes, _MAX_BYTES)
     match _known(codec):
         case BodyCodec.NONE:
             return body
@@ -70,9 +70,9 @@ def _decompress_lz4(body: bytes, max_bytes: int) -> bytes:
     except (RuntimeError, EOFError) as error:
         raise BodyCodecError(f"not an lz4 frame: {error}") from None
     if len(plain) > max_bytes:
-        raise BodyTooLargeError(f"an lz4 body grows beyond {max_bytes} bytes")
+        raise BodyTooLargeError(f"an lz4 body exceeds {max_bytes} bytes when decompressed")
     if not decompressor.eof or decompressor.unused_data:
-        raise BodyCodecError("not one whole lz4 frame")
+        raise BodyCodecError("the body is not exactly one lz4 frame")
     return plain
 
 
@@ -80,11 +80,11 @@ def _decompress_zstd(body: bytes, max_bytes: int) -> bytes:
     decompressor = _contexts.decompressor
     try:
         size = zstandard.frame_content_size(body)
-        if size < 0:  # the frame does not say: see how far it goes
+        if size < 0:  # unknown: decompress up to the limit
             with decompressor.stream_reader(body) as reader:
                 size = len(reader.read(max_bytes + 1))
         if size > max_bytes:
-            raise BodyTooLargeError(f"a zstd body grows beyond {max_bytes} bytes")
+            raise BodyTooLargeError(f"a zstd body exceeds {max_bytes} bytes when decompressed")
         return decompressor.decompress(body, max_output_size=max(1, size), allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise BodyCodecError(f"not one whole zstd frame: {error}") from None
+        raise BodyCodecError(f"the body is not exactly one zstd frame: {error}") from None

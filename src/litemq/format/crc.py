@@ -1,11 +1,13 @@
-"""CRC32C of one run of bytes, and of thousands of short ones at once.
+"""CRC32C of one byte string, and of thousands of short ones at once.
 
-CRC32C is the only checksum and the only hash of the format: it guards records, and it hashes tags and keys. It is linear: with
-``raw(m)`` the part that depends on the bytes and ``crc(zeros)`` the part that depends on the length alone,
+CRC32C is the only checksum and the only hash of the format: of records, tags and keys. It is
+linear: with ``raw(m)`` the part that depends on the bytes and ``crc(zeros)`` the part that depends
+on the length alone,
 
     crc(m) = crc(zeros(len m)) ^ raw(m),      raw(m) = xor over i of T[distance of byte i from the end][byte i]
 
-so the checksums of many short strings are one table look-up for each byte and one xor-reduction, without a loop over messages.
+so the checksums of many short strings take one table lookup per byte and one xor-reduction, without
+a loop over messages.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from litemq.format import native
 
 __all__ = ["crc32c", "crc32c_of_blocks", "crc32c_of_records", "crc32c_of_rows", "crc32c_of_strings"]
 
-_DISTANCES: Final = 256  # every string that is hashed by column, a key or a tag, is shorter than this
-_FLAT_BYTES: Final = 1 << 18  # look-ups made at once: keeps the working set in the cache and its size bounded
+_DISTANCES: Final = 256  # keys and tags are shorter than this
+_FLAT_BYTES: Final = 1 << 18  # lookups at once, so that the working set stays in the cache
 
 
 def _raw_table() -> npt.NDArray[np.uint32]:
-    """``T[d * 256 + b]``: what byte ``b`` at distance ``d`` from the end adds to a checksum."""
+    """Return T: ``T[d * 256 + b]`` is the share of byte ``b`` at distance ``d`` from the end."""
     table = np.empty((_DISTANCES, 256), np.uint32)
     zero = crc32c(b"\0")
     table[0] = [crc32c(bytes([b])) ^ zero for b in range(256)]
@@ -40,8 +42,8 @@ _RAW: Final = _raw_table()
 
 
 @lru_cache(maxsize=1024)
-def _crc_of_zeros_behind(prefix: bytes) -> npt.NDArray[np.uint32]:
-    """``crc(prefix + zeros(n))`` for every n below the table's end."""
+def _crc_of_prefix_and_zeros(prefix: bytes) -> npt.NDArray[np.uint32]:
+    """Return ``crc(prefix + zeros(n))`` for every n below ``_DISTANCES``."""
     crcs = np.empty(_DISTANCES, np.uint32)
     crc = crc32c(prefix)
     for n in range(_DISTANCES):
@@ -54,14 +56,14 @@ def _crc_of_zeros_behind(prefix: bytes) -> npt.NDArray[np.uint32]:
 def crc32c_of_strings(
     data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], prefix: bytes = b""
 ) -> npt.NDArray[np.uint32]:
-    """The checksums of ``prefix + data[p : p + n]`` for all strings (p, n)."""
+    """Return the checksums of ``prefix + data[p : p + n]`` for all positions and lengths."""
     count = positions.size
     if count == 0:
         return np.empty(0, np.uint32)
     if native.enabled:
         crcs = np.empty(count, np.uint32)
-        places = np.ascontiguousarray(positions, np.int64), np.ascontiguousarray(lengths, np.int64)
-        native.loops.crc32c_of_strings(data, *places, crc32c(prefix), crcs)
+        strings = np.ascontiguousarray(positions, np.int64), np.ascontiguousarray(lengths, np.int64)
+        native.loops.crc32c_of_strings(data, *strings, crc32c(prefix), crcs)
         return crcs
     longest = int(lengths.max())
     if longest >= _DISTANCES:
@@ -69,7 +71,7 @@ def crc32c_of_strings(
         seed = crc32c(prefix)
         pairs = zip(positions.tolist(), lengths.tolist(), strict=True)
         return np.fromiter((crc32c(view[p : p + n], seed) for p, n in pairs), np.uint32, count)
-    crcs = _crc_of_zeros_behind(prefix)[lengths]
+    crcs = _crc_of_prefix_and_zeros(prefix)[lengths]
     if longest == 0:
         return crcs
     if int(lengths.min()) == longest:
@@ -99,10 +101,10 @@ def crc32c_of_strings(
 
 
 def crc32c_of_rows(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
-    """The checksums of the rows of a matrix of bytes, below 256 wide.
+    """Return the checksums of the rows of a byte matrix, less than 256 wide.
 
-    Rows that the broker stamps in one batch, whose width is a multiple of 8, differ in a few bytes only. By linearity it is enough to look up the
-    bytes in which they differ from the first row.
+    The stamps of one batch differ in a few bytes only. By linearity it is enough to look up the
+    bytes that differ from the first row.
     """
     count, width = rows.shape
     if count == 0:
@@ -126,13 +128,13 @@ def crc32c_of_rows(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
 
 @lru_cache(maxsize=_DISTANCES // 2)
 def _raw_of_pairs(distance: int) -> npt.NDArray[np.uint32]:
-    """What two bytes add to a checksum, the second of them at ``distance`` from the end."""
+    """Return the share of each pair of bytes whose second byte is at ``distance`` from the end."""
     first, second = _RAW[(distance + 1) << 8 :][:256], _RAW[distance << 8 :][:256]
     return (first[:, None] ^ second).ravel()
 
 
 def crc32c_of_blocks(data: bytes, block_bytes: int) -> npt.NDArray[np.uint32]:
-    """The checksums of a buffer's blocks, one behind another; the last may be shorter."""
+    """Return the checksums of the consecutive blocks of ``data``; the last may be shorter."""
     whole = len(data) // block_bytes
     if not native.enabled:
         return np.array([crc32c(data[at : at + block_bytes]) for at in range(0, len(data), block_bytes)], np.uint32)
@@ -144,7 +146,7 @@ def crc32c_of_blocks(data: bytes, block_bytes: int) -> npt.NDArray[np.uint32]:
 
 
 def crc32c_of_records(buffer: memoryview, begins: list[int], ends: list[int]) -> list[int]:
-    """The checksums of ``buffer[begin:end]``: long runs, for which one call each of the hardware's instruction is the fastest."""
+    """Return the checksums of ``buffer[begin:end]`` for all pairs; fast for long ones."""
     if native.enabled:
         positions, crcs = np.array(begins, np.int64), np.empty(len(begins), np.uint32)
         native.loops.crc32c_of_strings(buffer, positions, np.array(ends, np.int64) - positions, 0, crcs)

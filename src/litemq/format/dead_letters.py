@@ -1,7 +1,8 @@
-"""A dead letter: the record that died, whole, as the body of another one whose properties tell its story.
+"""Dead letters: records of ``%DLQ%<topic>`` with a failed record and the history of its failure.
 
-It stands in ``%DLQ%<topic>``. The id, the keys and the tags are those of the record that died, so that it is found by them. All that is told
-has a size: an error is cut at its end, a stack trace at its beginning, since the frames that matter are its last.
+The body is the complete failed record; the properties are the history. Id, keys and tags are those
+of the failed record, so that lookups find it. The size of the history is limited: an error is cut
+at its end, a stack trace at its start, because its last frames matter most.
 """
 
 from __future__ import annotations
@@ -18,33 +19,36 @@ from litemq.types import DeadReason, Record, StoredRecord
 
 __all__ = [
     "DEAD_PREFIX",
-    "TRANSACTION_OF",
+    "TRANSACTION_PROPERTY",
     "UNDECODABLE",
+    "DeadLetterHistory",
     "DeadSelection",
-    "Story",
     "dead_topic",
     "encode_dead_letter",
-    "original_of",
-    "story_of",
+    "history_from_properties",
+    "original_record",
 ]
 
 DEAD_PREFIX: Final = "%DLQ%"
-UNDECODABLE: Final = "undecodable"  # the detail of a message whose body nobody could read
+UNDECODABLE: Final = "undecodable"  # the detail of a message whose body could not be deserialized
 
-_MOST_ERROR_BYTES: Final = 2 << 10
-_MOST_STACK_BYTES: Final = 24 << 10
-_MOST_WORD_BYTES: Final = 512
+_MAX_ERROR_BYTES: Final = 2 << 10
+_MAX_STACK_BYTES: Final = 24 << 10
+_MAX_DETAIL_BYTES: Final = 512
 _PROPERTY: Final = "litemq-"
-TRANSACTION_OF: Final = _PROPERTY + "transaction"  # of a half that nobody decided
+TRANSACTION_PROPERTY: Final = _PROPERTY + "transaction"  # of an undecided half
 
 
-class Story(NamedTuple):
-    """What is told about a message that died. ``place`` is "topic_id/queue_id/offset" of the delivery, empty if there was none."""
+class DeadLetterHistory(NamedTuple):
+    """The history of a dead letter.
+
+    ``position`` is "topic_id/queue_id/offset" of the last delivery; empty if there was none.
+    """
 
     reason: DeadReason
     detail: str = ""
     group: str = ""
-    place: str = ""
+    position: str = ""
     consumer: str = ""
     error: str = ""
     stack: str = ""
@@ -55,94 +59,101 @@ class Story(NamedTuple):
 
     @property
     def is_undecodable(self) -> bool:
-        """Whether its body could not be read: trying it again as it is helps nobody."""
+        """Whether its body could not be deserialized, so that a retry would fail again."""
         return self.detail == UNDECODABLE
 
     def properties(self) -> dict[str, str]:
-        """As the dead letter carries it: what is empty is left out."""
-        told = {
+        """Return the properties of the dead letter; empty fields are omitted."""
+        fields = {
             "reason": str(int(self.reason)),
-            "detail": _cut(self.detail, _MOST_WORD_BYTES),
+            "detail": _cut_end(self.detail, _MAX_DETAIL_BYTES),
             "group": self.group,
-            "place": self.place,
-            "consumer": _cut(self.consumer, _MOST_WORD_BYTES),
-            "error": _cut(self.error, _MOST_ERROR_BYTES),
-            "stack": _cut_front(self.stack, _MOST_STACK_BYTES),
+            "place": self.position,
+            "consumer": _cut_end(self.consumer, _MAX_DETAIL_BYTES),
+            "error": _cut_end(self.error, _MAX_ERROR_BYTES),
+            "stack": _cut_start(self.stack, _MAX_STACK_BYTES),
             "count": str(self.tries),
             "dead-at": str(self.dead_at),
             "fingerprint": self.fingerprint,
             "transaction": self.transaction,
         }
-        return {_PROPERTY + name: value for name, value in told.items() if value}
+        return {_PROPERTY + name: value for name, value in fields.items() if value}
 
 
 class DeadSelection(NamedTuple):
-    """Which dead letters are meant: those that fit all that is said. Times are when they died, in ms."""
+    """Criteria for dead letters, all of which must match. Times are the times of death (ms)."""
 
     message_ids: frozenset[str] = frozenset()
     since: int = 0
-    until: int = 0  # 0: at any time
+    until: int = 0  # 0: no limit
     reasons: frozenset[DeadReason] = frozenset()
     group: str = ""
     fingerprint: str = ""
-    undecodable: bool | None = None  # only those whose body nobody could read, or all but those
+    undecodable: bool | None = None  # only undecodable ones, or all others
 
-    def matches(self, message_id: str, story: Story) -> bool:
-        """Whether a letter is meant."""
+    def matches(self, message_id: str, history: DeadLetterHistory) -> bool:
+        """Return whether a dead letter matches all criteria."""
         return (
             (not self.message_ids or message_id in self.message_ids)
-            and story.dead_at >= self.since
-            and (not self.until or story.dead_at < self.until)
-            and (not self.reasons or story.reason in self.reasons)
-            and (not self.group or story.group == self.group)
-            and (not self.fingerprint or story.fingerprint == self.fingerprint)
-            and (self.undecodable is None or story.is_undecodable is self.undecodable)
+            and history.dead_at >= self.since
+            and (not self.until or history.dead_at < self.until)
+            and (not self.reasons or history.reason in self.reasons)
+            and (not self.group or history.group == self.group)
+            and (not self.fingerprint or history.fingerprint == self.fingerprint)
+            and (self.undecodable is None or history.is_undecodable is self.undecodable)
         )
 
 
 def dead_topic(topic: str) -> str:
-    """Where the dead letters of a topic are."""
+    """Return the topic that holds the dead letters of ``topic``."""
     return DEAD_PREFIX + topic
 
 
-def encode_dead_letter(original: Buffer, story: Story) -> bytes:
-    """The dead letter of a record, stored or refused, as it is to be placed in ``%DLQ%<topic>``."""
-    died = _decode(original).record
-    letter = Record(
-        dead_topic(died.topic),
+def encode_dead_letter(original: Buffer, history: DeadLetterHistory) -> bytes:
+    """Encode the dead letter of a record that was stored, or refused before it was stored."""
+    failed = _decode(original).record
+    dead_letter = Record(
+        dead_topic(failed.topic),
         bytes(original),
-        died.message_id,
-        died.tags,
-        died.keys,
-        story.properties(),
-        priority=died.priority,
-        born_timestamp=story.dead_at,
-        sharding_key=died.sharding_key,
+        failed.message_id,
+        failed.tags,
+        failed.keys,
+        history.properties(),
+        priority=failed.priority,
+        born_timestamp=history.dead_at,
+        sharding_key=failed.sharding_key,
     )
-    return encode_record(letter, limits=STORED_LIMITS)
+    return encode_record(dead_letter, limits=STORED_LIMITS)
 
 
-def story_of(properties: Mapping[str, str]) -> Story:
-    """What a dead letter's properties say. What is missing or makes no sense is empty: such a letter can still be listed and sent on."""
-    told = {name.removeprefix(_PROPERTY): value for name, value in properties.items() if name.startswith(_PROPERTY)}
+def history_from_properties(properties: Mapping[str, str]) -> DeadLetterHistory:
+    """Read the history of a dead letter. Missing and invalid fields are empty."""
+    fields = {name.removeprefix(_PROPERTY): value for name, value in properties.items() if name.startswith(_PROPERTY)}
     try:
-        reason = DeadReason(_number(told.get("reason", "")))
+        reason = DeadReason(_number(fields.get("reason", "")))
     except ValueError:
         reason = DeadReason.CONSUME_ERROR
-    words = {name: told.get(name, "") for name in ("detail", "group", "place", "consumer", "error", "stack", "fingerprint", "transaction")}
-    return Story(reason, tries=_number(told.get("count", "")), dead_at=_number(told.get("dead-at", "")), **words)
+    names = ("detail", "group", "consumer", "error", "stack", "fingerprint", "transaction")
+    return DeadLetterHistory(
+        reason,
+        position=fields.get("place", ""),
+        tries=_number(fields.get("count", "")),
+        dead_at=_number(fields.get("dead-at", "")),
+        **{name: fields.get(name, "") for name in names},
+    )
 
 
-def original_of(letter: Record) -> StoredRecord:
-    """The record that died."""
+def original_record(dead_letter: Record) -> StoredRecord:
+    """Decode the failed record in ``dead_letter``."""
     try:
-        return _decode(letter.body)
+        return _decode(dead_letter.body)
     except RecordFormatError as error:
-        raise InvalidArgumentError(f"message {letter.message_id} of {letter.topic} is no dead letter: {error}") from None
+        message = f"message {dead_letter.message_id} of {dead_letter.topic} is not a dead letter: {error}"
+        raise InvalidArgumentError(message) from None
 
 
 def _decode(original: Buffer) -> StoredRecord:
-    """What was refused when it was sent has never been stamped."""
+    """Decode a record that was stored, or refused and therefore never stamped."""
     stage = Stage.STORED if any(original[STAMP_AT:PRODUCER_BYTES_AT]) else Stage.SENT
     return decode_record(original, stage=stage, limits=STORED_LIMITS)
 
@@ -151,11 +162,11 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
-def _cut(text: str, most: int) -> str:
+def _cut_end(text: str, max_bytes: int) -> str:
     encoded = text.encode()
-    return text if len(encoded) <= most else encoded[:most].decode(errors="ignore")
+    return text if len(encoded) <= max_bytes else encoded[:max_bytes].decode(errors="ignore")
 
 
-def _cut_front(text: str, most: int) -> str:
+def _cut_start(text: str, max_bytes: int) -> str:
     encoded = text.encode()
-    return text if len(encoded) <= most else encoded[-most:].decode(errors="ignore")
+    return text if len(encoded) <= max_bytes else encoded[-max_bytes:].decode(errors="ignore")

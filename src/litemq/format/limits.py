@@ -1,4 +1,4 @@
-"""How large the parts of a record may be. What is over a limit is refused before it is stored, by both codecs alike."""
+"""Size limits of records and their parts, enforced by both codecs before a record is stored."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ MAX_KEYS: Final = 64
 MAX_KEY_BYTES: Final = 255
 MAX_PROPERTIES_BYTES: Final = 32 * 1024
 
-# A topic in a record may be a system topic that carries a user's whole name behind its prefix: "%RETRY%" + 127 bytes.
+# A system topic is a prefix and a user's topic: "%RETRY%" + 127 bytes.
 MAX_TOPIC_BYTES: Final = len("%RETRY%") + MAX_NAME_BYTES
 
 LARGEST_RECORD: Final = 64 * 1024 * 1024
-# A dead letter holds the record that died whole, and its story beside it.
+# A dead letter holds the complete failed record, and the history of the failure.
 _DEAD_LETTER_EXTRA: Final = 64 * 1024
 _LARGEST_STORED: Final = LARGEST_RECORD + _DEAD_LETTER_EXTRA
 
 
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
-    """The one limit that is a setting: the size of a whole record."""
+    """The configurable limit: the size of a whole record."""
 
     max_record_bytes: int = 4 * 1024 * 1024
 
@@ -50,5 +50,5 @@ class RecordLimits:
 
 
 DEFAULT_LIMITS: Final = RecordLimits()
-# For what is read back from a log: whatever the limit for sending is now, it may have been any other when the record was sent.
+# For reading a log: the limit may have been higher when the record was sent.
 STORED_LIMITS: Final = RecordLimits(_LARGEST_STORED)

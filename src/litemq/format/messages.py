@@ -1,7 +1,7 @@
-"""The messages of an answer to a pull: stored records, one behind another, as plain values for a consumer.
+"""Decoding of pull answers: consecutive stored records to plain values for a consumer.
 
-Each record is checked whole, as ``decode_record`` does, which also explains what is wrong with one. What many messages have in common,
-their topic above all, is the same object in each of them.
+Every record is fully validated, as in ``decode_record``. Messages share equal values, such as the
+topic, as one object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["MessageFields", "decode_messages", "message_fields"]
 
 
 class MessageFields(NamedTuple):
-    """One stored record, seen by a consumer. Times are milliseconds since 1970; 0 means none."""
+    """A stored record as a consumer sees it. Times are milliseconds since 1970; 0 means none."""
 
     message_id: str
     topic: str
@@ -51,19 +51,21 @@ class MessageFields(NamedTuple):
 
 
 _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
-# What the loop in C makes messages of, besides the bytes.
+# The enum members that the C loop puts into messages.
 _MEMBERS: Final = (tuple(RecordKind), tuple(BodyCodec), tuple(Durability), tuple(MessageType))
 
 
 def decode_messages(buffer: Buffer, *, limits: RecordLimits = STORED_LIMITS) -> list[MessageFields]:
-    """All records of a buffer. Raises ``RecordFormatError`` for the first bytes that are none."""
+    """Decode all records of ``buffer``. Raise ``RecordFormatError`` for the first invalid one."""
     if type(buffer) is not bytes:
         check_buffer(buffer)
     messages: list[MessageFields] = []
     at, end = 0, len(buffer)
     while at < end:
         if native.enabled:
-            at = native.loops.decode_messages(buffer, at, limits.max_record_bytes, MessageFields, _MEMBERS, _NO_PROPERTIES, messages)
+            at = native.loops.decode_messages(
+                buffer, at, limits.max_record_bytes, MessageFields, _MEMBERS, _NO_PROPERTIES, messages
+            )
             if at == end:
                 break
         stored = decode_record(buffer, at, limits=limits)
@@ -73,10 +75,10 @@ def decode_messages(buffer: Buffer, *, limits: RecordLimits = STORED_LIMITS) -> 
 
 
 def message_fields(stored: StoredRecord) -> MessageFields:
-    """One record that is decoded already."""
+    """Convert a decoded record."""
     record, stamp = stored.record, stored.stamp
     if stamp is None:
-        raise InvalidArgumentError("a record that no broker has stored is no message yet")
+        raise InvalidArgumentError("the record has no stamp: only a stored record is a message")
     return MessageFields(
         record.message_id,
         record.topic,

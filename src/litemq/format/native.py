@@ -1,7 +1,7 @@
-"""Whether the loops in C do the work, or numpy.
+"""The switch between the C extension and the Python implementation.
 
-The extension is optional: where it was not built, or where ``LITEMQ_PURE`` is set in the environment, its twins in Python are used. They
-give the same answers; tests hold the two equal.
+The extension is optional. If it was not built, or if ``LITEMQ_PURE`` is set in the environment, the
+equivalent Python code runs instead; tests hold the results equal.
 """
 
 from __future__ import annotations

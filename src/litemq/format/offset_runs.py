@@ -1,7 +1,7 @@
-"""Runs of offsets: how many messages are told in a few numbers.
+"""Runs of offsets: sets of consecutive offsets as pairs (begin, end), half open.
 
-A run is a pair (begin, end), half open. In a schema's ``repeated uint64`` runs are packed as pairs: how far a run begins behind the end of
-the one before it (of the first: the offset itself), and how many offsets it has.
+In a ``repeated uint64`` field, a run is packed as two numbers: the distance of its begin from the
+end of the previous run (from 0 for the first), and its number of offsets.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["Run", "RunSet", "pack_runs", "unpack_runs"]
 
 Run: TypeAlias = tuple[int, int]
 
-_MOST: Final = (1 << 63) - 1
+_MAX_OFFSET: Final = (1 << 63) - 1
 
 
 def pack_runs(runs: Iterable[Run]) -> list[int]:
-    """Runs that rise and do not overlap, as a schema has them."""
+    """Pack ascending runs that do not overlap for a protobuf field."""
     packed: list[int] = []
     reached = 0
     for begin, end in runs:
@@ -30,22 +30,26 @@ def pack_runs(runs: Iterable[Run]) -> list[int]:
 
 
 def unpack_runs(packed: Sequence[int]) -> list[Run]:
-    """Runs as ``pack_runs`` packed them; raises where that cannot be."""
+    """Unpack the result of ``pack_runs``. Raise ``InvalidArgumentError`` if it is invalid."""
     if len(packed) % 2:
-        raise InvalidArgumentError(f"{len(packed)} numbers are no runs: each is two, the distance from the one before it and how many")
+        raise InvalidArgumentError(
+            f"{len(packed)} numbers: a run is two, the distance from the previous run and its length"
+        )
     runs: list[Run] = []
     reached = 0
     for distance, count in zip(packed[::2], packed[1::2], strict=True):
         begin = reached + distance
         reached = begin + count
-        if not count or reached > _MOST:
-            raise InvalidArgumentError(f"a run of {count} offsets from {begin} on: it has at least one, and ends below 2**63")
+        if not count or reached > _MAX_OFFSET:
+            raise InvalidArgumentError(
+                f"a run of {count} offsets from {begin}: it must have at least one and end below 2**63"
+            )
         runs.append((begin, reached))
     return runs
 
 
 class RunSet:
-    """Offsets, as runs that rise and do not touch. Cheap where offsets come in long runs, and at either end."""
+    """A set of offsets, stored as ascending runs that do not touch. Cheap for long runs."""
 
     __slots__ = ("_begins", "_ends", "count")
 
@@ -76,7 +80,7 @@ class RunSet:
 
     @property
     def end(self) -> int:
-        """Behind the last offset; 0 where there is none."""
+        """The end of the last run; 0 if the set is empty."""
         return self._ends[-1] if self._ends else 0
 
     def copy(self) -> RunSet:
@@ -85,11 +89,11 @@ class RunSet:
         return other
 
     def first(self) -> Run | None:
-        """The lowest run."""
+        """Return the lowest run, if any."""
         return (self._begins[0], self._ends[0]) if self._begins else None
 
     def add(self, begin: int, end: int) -> None:
-        """These offsets, too."""
+        """Add the offsets ``begin`` … ``end``."""
         begins, ends = self._begins, self._ends
         if begin >= end:
             return
@@ -98,35 +102,35 @@ class RunSet:
             ends.append(end)
             self.count += end - begin
             return
-        first = bisect_left(ends, begin)  # the first run that reaches to it, and the first that is beyond
-        behind = bisect_right(begins, end)
-        if first < behind:
-            begin, end = min(begin, begins[first]), max(end, ends[behind - 1])
-            self.count -= sum(ends[first:behind]) - sum(begins[first:behind])
-        begins[first:behind] = (begin,)
-        ends[first:behind] = (end,)
+        first = bisect_left(ends, begin)  # runs first … after touch the new one
+        after = bisect_right(begins, end)
+        if first < after:
+            begin, end = min(begin, begins[first]), max(end, ends[after - 1])
+            self.count -= sum(ends[first:after]) - sum(begins[first:after])
+        begins[first:after] = (begin,)
+        ends[first:after] = (end,)
         self.count += end - begin
 
     def remove(self, begin: int, end: int) -> None:
-        """Not these offsets any more; those that are not there are no matter."""
+        """Remove the offsets ``begin`` … ``end``, as far as they are in the set."""
         begins, ends = self._begins, self._ends
-        first, behind = bisect_right(ends, begin), bisect_left(begins, end)
-        if begin >= end or first >= behind:
+        first, after = bisect_right(ends, begin), bisect_left(begins, end)
+        if begin >= end or first >= after:
             return
-        left, right = (begins[first], begin), (end, ends[behind - 1])
+        left, right = (begins[first], begin), (end, ends[after - 1])
         rest = [run for run in (left, right) if run[0] < run[1]]
-        self.count -= sum(ends[first:behind]) - sum(begins[first:behind]) - sum(e - b for b, e in rest)
-        begins[first:behind] = [run[0] for run in rest]
-        ends[first:behind] = [run[1] for run in rest]
+        self.count -= sum(ends[first:after]) - sum(begins[first:after]) - sum(e - b for b, e in rest)
+        begins[first:after] = [run[0] for run in rest]
+        ends[first:after] = [run[1] for run in rest]
 
     def within(self, begin: int, end: int) -> list[Run]:
-        """What of ``begin … end`` is there."""
+        """Return the runs of ``begin`` … ``end`` that are in the set."""
         begins, ends = self._begins, self._ends
-        first, behind = bisect_right(ends, begin), bisect_left(begins, end)
-        return [(max(begin, begins[at]), min(end, ends[at])) for at in range(first, behind)] if begin < end else []
+        first, after = bisect_right(ends, begin), bisect_left(begins, end)
+        return [(max(begin, begins[at]), min(end, ends[at])) for at in range(first, after)] if begin < end else []
 
     def without(self, begin: int, end: int) -> list[Run]:
-        """What of ``begin … end`` is not there."""
+        """Return the runs of ``begin`` … ``end`` that are not in the set."""
         gaps: list[Run] = []
         for taken, until in self.within(begin, end):
             if begin < taken:

@@ -8,7 +8,7 @@ All integers are big-endian, all strings UTF-8. The fields of fixed size come fi
       4      4  magic 0x4C4D5102: "LMQ", 2                                               producer
       8      4  crc32c over bytes 64 … size                                              producer
      12      4  crc32c over bytes 16 … 64                                                broker
-     16      8  commitlog_offset: where this record stands                               broker
+     16      8  commitlog_offset: the record's position in the log                       broker
      24      8  queue_offset                                                             broker
      32      8  store_timestamp (ms, never falls)                                        broker
      40      8  origin: log offset of the record's direct predecessor, or a job's
@@ -118,24 +118,24 @@ FIXED_FIELDS: Final = struct.Struct(
 
 
 def check_buffer(buffer: Buffer) -> None:
-    """Raise unless ``buffer`` is a run of single bytes: other views are sliced in items."""
+    """Raise unless ``buffer`` is contiguous bytes; other views would be sliced by items."""
     if isinstance(buffer, memoryview) and (buffer.itemsize != 1 or not buffer.c_contiguous or buffer.ndim != 1):
         raise InvalidArgumentError(
-            "a memoryview must be a plain run of bytes: cast it to 'B', and copy it where it has gaps",
+            "a memoryview must be contiguous bytes: cast it to 'B', and copy it if it has gaps",
         )
     if not isinstance(buffer, (bytes, bytearray, memoryview)):
-        raise InvalidArgumentError(f"{type(buffer).__name__} is no buffer: pass bytes, a bytearray or a memoryview")
+        raise InvalidArgumentError(f"{type(buffer).__name__} is not a buffer: pass bytes, a bytearray or a memoryview")
 
 
 class Stage(Enum):
-    """Where in its life a record is read: before the broker has stamped it, or after."""
+    """The stage of a record: as the producer sent it, or as the broker stamped and stored it."""
 
     SENT = "sent"
     STORED = "stored"
 
 
 class Problem(StrEnum):
-    """Why bytes are not a record: the constant word that ``RecordFormatError.problem`` carries."""
+    """The rule that bytes break, in ``RecordFormatError.problem``."""
 
     TRUNCATED = "truncated"
     MAGIC = "magic"

@@ -1,4 +1,4 @@
-"""Decode a record, version 2, and check every rule: the reference for the other codecs."""
+"""Decoder and validator of one record, version 2: the reference for the other codecs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from litemq.types import LATEST_TIME_MS, BodyCodec, Durability, MessageType, Rec
 __all__ = ["decode_list", "decode_record"]
 
 _Fields = tuple[int, ...]  # as FIXED_FIELDS unpacks them
-# Where each part from the topic on begins, and where the body ends.
+# The start of each part from the topic on, and the end of the body.
 _Bounds = tuple[int, int, int, int, int, int, int, int, int]
 
 # Positions in _Fields.
@@ -93,7 +93,7 @@ def _check_frame(buffer: Buffer, position: int, max_record_bytes: int) -> tuple[
         raise InvalidArgumentError(f"position={position}: a record begins at 0 or later")
     if end - position < FIXED_BYTES:
         left = max(0, end - position)
-        _refuse(Problem.TRUNCATED, position, f"{left} bytes are left, a record has at least {FIXED_BYTES}")
+        _refuse(Problem.TRUNCATED, position, f"{left} bytes are left, but a record has at least {FIXED_BYTES}")
     fields: _Fields = FIXED_FIELDS.unpack_from(buffer, position)
     size = fields[_SIZE]
     if fields[_MAGIC] != MAGIC:
@@ -102,7 +102,7 @@ def _check_frame(buffer: Buffer, position: int, max_record_bytes: int) -> tuple[
         _refuse(Problem.SIZE, position, f"{size} bytes")
     stop = position + size
     if stop > end:
-        _refuse(Problem.TRUNCATED, position, f"{size} bytes, of which {end - position} are here")
+        _refuse(Problem.TRUNCATED, position, f"{size} bytes, of which the buffer has {end - position}")
     message_id, topic, transaction_id, sharding_key, born_host, _, tags, keys, properties, body = fields[_LENGTHS]
     topic_at = FIXED_BYTES + message_id
     transaction_at = topic_at + topic
@@ -129,7 +129,7 @@ def _check_stamp(raw: bytes, position: int, fields: _Fields, stage: Stage, verif
             _refuse(Problem.BROKER_CRC, position)
         offset, queue_offset, stored_at, origin, topic_id, queue_id, epoch, kind, zero, count = fields[_STAMP]
         if kind > 7 or zero or offset < 0 or queue_offset < 0 or origin < -1 or not 0 <= stored_at <= LATEST_TIME_MS:
-            _refuse(Problem.STAMP, position, "a field of the broker's is out of range")
+            _refuse(Problem.STAMP, position, "a field of the broker is out of range")
         stamp = offset, queue_offset, stored_at, origin, topic_id, queue_id, epoch, _KINDS[kind], count
         return _new(Stamp, stamp)
     if stage is not Stage.SENT:
@@ -153,7 +153,7 @@ def _check_producer_part(raw: bytes, position: int, fields: _Fields, bounds: _Bo
         or not 0 <= due <= LATEST_TIME_MS
         or not 0 <= expires <= LATEST_TIME_MS
     ):
-        _refuse(Problem.FIELD, position, "a field of the producer's is out of range")
+        _refuse(Problem.FIELD, position, "a field of the producer is out of range")
     topic_at, transaction_at, sharding_at, host_at, tags_at, keys_at, properties_at, body_at, body_end = bounds
     if raw[body_end:] != PADDING[len(raw) - body_end]:
         _refuse(Problem.PADDING, position)
@@ -223,23 +223,23 @@ def _check_properties(raw: bytes, at: int, end: int, position: int) -> dict[str,
     return properties
 
 
-def decode_list(raw: bytes, at: int, end: int, position: int, most: int, most_bytes: int) -> tuple[str, ...]:
+def decode_list(raw: bytes, at: int, end: int, position: int, max_count: int, max_bytes: int) -> tuple[str, ...]:
     """Decode the strings that fill ``raw[at:end]``, a list of the record at ``position``."""
     values: list[str] = []
     while at < end:
         if end - at < 2:
-            _refuse(Problem.LIST, position, "a string's length is cut")
+            _refuse(Problem.LIST, position, "the length of a string is cut off")
         begin = at + 2
         length = raw[at] << 8 | raw[at + 1]
         at = begin + length
         if at > end:
-            _refuse(Problem.LIST, position, "a string reaches beyond its list")
-        if length > most_bytes:
+            _refuse(Problem.LIST, position, "a string exceeds its list")
+        if length > max_bytes:
             _refuse(Problem.LIMIT, position, f"a tag or key of {length} bytes")
         try:
             values.append(raw[begin:at].decode())
         except UnicodeDecodeError:
             _refuse(Problem.UTF8, position)
-    if len(values) > most:
+    if len(values) > max_count:
         _refuse(Problem.LIMIT, position, f"{len(values)} tags or keys")
     return tuple(values)

@@ -1,4 +1,4 @@
-"""Encode a record, version 2: as a producer sends it, and stamped as a log stores it."""
+"""Encoder of one record, version 2: as a producer sends it, and stamped as a log stores it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _UNSTAMPED_HEAD: Final = struct.Struct(">III52x")
 _STAMP: Final = struct.Struct(">qqqqIIIBBH")
 _SENT: Final = struct.Struct(">qqqQQ12sH14sIII")
 _ATTRIBUTES: Final = struct.Struct(">IIBBBB")  # tag_hash, flags, type, priority, reliability, 0
-_MIDDLE_LENGTHS: Final = struct.Struct(">HHHHHI")  # topic, transaction_id, sharding_key, born_host, 0, tags
+_MIDDLE_LENGTHS: Final = struct.Struct(">HHHHHI")  # topic … born_host, 0, tags
 _CRC: Final = struct.Struct(">I")
 _U16: Final = struct.Struct(">H")
 _U64_MAX: Final = 0xFFFFFFFFFFFFFFFF
@@ -60,21 +60,21 @@ def hash_tags(tags: Iterable[bytes]) -> int:
     return 1 if crc in (0, SEVERAL_TAGS) else crc
 
 
-def _utf8(value: str, what: str, most: int) -> bytes:
+def _utf8(value: str, what: str, max_bytes: int) -> bytes:
     if not isinstance(value, str):
-        raise InvalidArgumentError(f"{what}: {value!r} is no string")
+        raise InvalidArgumentError(f"{what} must be a string, got {type(value).__name__}: {value!r}")
     try:
         encoded = value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidArgumentError(f"{what}: not encodable as UTF-8: {error.reason}") from None
-    if len(encoded) > most:
-        raise InvalidArgumentError(f"{what} of {len(encoded)} bytes: at most {most} are allowed")
+        raise InvalidArgumentError(f"{what} is not encodable as UTF-8: {error.reason}") from None
+    if len(encoded) > max_bytes:
+        raise InvalidArgumentError(f"{what} of {len(encoded)} bytes: use at most {max_bytes}")
     return encoded
 
 
-def _in_range(value: int, what: str, least: int, most: int) -> int:
-    if not isinstance(value, int) or not least <= value <= most:
-        raise InvalidArgumentError(f"{what}={value!r}: choose a whole number, {least} … {most}")
+def _in_range(value: int, what: str, minimum: int, maximum: int) -> int:
+    if not isinstance(value, int) or not minimum <= value <= maximum:
+        raise InvalidArgumentError(f"{what}={value!r}: choose an integer, {minimum} … {maximum}")
     return value
 
 
@@ -85,22 +85,22 @@ def _check_times(**times: int) -> None:
 
 def _body_bytes(body: bytes | bytearray) -> bytes:
     if not isinstance(body, (bytes, bytearray)):
-        raise InvalidArgumentError(f"a body is bytes, not {type(body).__name__}")
+        raise InvalidArgumentError(f"body must be bytes, got {type(body).__name__}")
     return bytes(body)
 
 
 def _encode_id(message_id: str) -> bytes:
     if not isinstance(message_id, str):
-        raise InvalidArgumentError(f"message_id={message_id!r} is no string")
+        raise InvalidArgumentError(f"message_id must be a string, got {type(message_id).__name__}: {message_id!r}")
     return _utf8(message_id, "message_id", MAX_MESSAGE_ID_BYTES)
 
 
-def _encode_list(values: Iterable[str], what: str, most: int, most_bytes: int) -> tuple[bytes, list[bytes]]:
+def _encode_list(values: Iterable[str], what: str, max_count: int, max_bytes: int) -> tuple[bytes, list[bytes]]:
     if isinstance(values, str):
         raise InvalidArgumentError(f"{what}s={values[:64]!r} is one string: pass a sequence of strings")
-    encoded = [_utf8(value, what, most_bytes) for value in values]
-    if len(encoded) > most:
-        raise InvalidArgumentError(f"{len(encoded)} {what}s: at most {most} are allowed")
+    encoded = [_utf8(value, what, max_bytes) for value in values]
+    if len(encoded) > max_count:
+        raise InvalidArgumentError(f"{len(encoded)} {what}s: use at most {max_count}")
     return b"".join([_PREFIX[len(value)] + value for value in encoded]), encoded
 
 
@@ -120,12 +120,12 @@ def _encode_properties(properties: Mapping[str, str]) -> bytes:
             parts.append(_U16.pack(len(encoded)) + encoded)
     whole = b"".join(parts)
     if len(whole) > MAX_PROPERTIES_BYTES:
-        raise InvalidArgumentError(f"properties of {len(whole)} bytes: at most {MAX_PROPERTIES_BYTES} are allowed")
+        raise InvalidArgumentError(f"properties of {len(whole)} bytes: use at most {MAX_PROPERTIES_BYTES}")
     return whole
 
 
 class RecordTemplate:
-    """Encodes messages of one producer to one topic; encodes the fields that they share once."""
+    """An encoder of one producer's messages to one topic; it encodes their common fields once."""
 
     __slots__ = (
         "_attributes",
@@ -166,24 +166,25 @@ class RecordTemplate:
             _in_range(reliability, "reliability", 0, max(Durability)),
         )
         self._max_record_bytes = limits.max_record_bytes
-        # What a plain message adds nothing to.
+        # Encoded parts of a message without a type, codec, transaction or sharding key.
         self._attributes = self._pack_attributes(MessageType.NORMAL, BodyCodec.NONE, encrypted=False)
         self._lengths, self._middle = self._pack_middle("", "")
-        self._shape = self._shaped()
+        self._shape = self._pack_shape()
 
-    def also(self, properties: Mapping[str, str]) -> RecordTemplate:
+    def with_properties(self, properties: Mapping[str, str]) -> RecordTemplate:
         """Return a copy with further ``properties``, whose names must be new."""
         other = RecordTemplate.__new__(RecordTemplate)
         for name in RecordTemplate.__slots__:  # copy.copy takes nearly three times as long
             setattr(other, name, getattr(self, name))
         whole = self._properties + _encode_properties(properties)
         if len(whole) > MAX_PROPERTIES_BYTES:
-            raise InvalidArgumentError(f"properties of {len(whole)} bytes: at most {MAX_PROPERTIES_BYTES} are allowed")
-        other._properties = whole  # noqa: SLF001  another of its kind
-        other._shape = other._shaped()  # noqa: SLF001
+            raise InvalidArgumentError(f"properties of {len(whole)} bytes: use at most {MAX_PROPERTIES_BYTES}")
+        other._properties = whole  # noqa: SLF001  same class
+        other._shape = other._pack_shape()  # noqa: SLF001
         return other
 
-    def _shaped(self) -> bytes:
+    def _pack_shape(self) -> bytes:
+        """Return a record without id, keys and body, which the C encoder completes."""
         length = len(self._properties)
         fixed = _SENT.pack(0, 0, 0, self._producer_id, 0, self._attributes, 0, self._lengths, 0, length, 0)
         return b"".join((_UNSTAMPED_HEAD.pack(0, MAGIC, 0), fixed, self._middle, self._properties))
@@ -198,7 +199,7 @@ class RecordTemplate:
         return _ATTRIBUTES.pack(tag_hash, flags, message_type, priority, reliability, 0)
 
     def _pack_middle(self, transaction_id: str, sharding_key: str) -> tuple[bytes, bytes]:
-        """The lengths from the topic's to the tags', and those parts themselves."""
+        """Return the lengths of topic … tags, and these parts."""
         transaction = _utf8(transaction_id, "transaction_id", 0xFFFF)
         sharding = _utf8(sharding_key, "sharding_key", 0xFFFF)
         parts = (self._topic, transaction, sharding, self._born_host, self._tags)
@@ -221,9 +222,9 @@ class RecordTemplate:
         codec: BodyCodec = BodyCodec.NONE,
         encrypted: bool = False,
     ) -> bytes:
-        """The record's bytes as a producer sends them: the broker's fields are zero."""
+        """Encode a record as a producer sends it, with the broker's fields zero."""
         if native.enabled:
-            quickly = native.loops.encode(
+            encoded = native.loops.encode(
                 self._shape,
                 self._max_record_bytes,
                 body,
@@ -239,8 +240,8 @@ class RecordTemplate:
                 codec,
                 encrypted,
             )
-            if quickly is not None:
-                return quickly
+            if encoded is not None:
+                return encoded
         if type(body) is not bytes:
             body = _body_bytes(body)
         if type(message_id) is str and len(message_id) <= MAX_MESSAGE_ID_BYTES and message_id.isascii():
@@ -257,8 +258,7 @@ class RecordTemplate:
         length = FIXED_BYTES + len(encoded_id) + len(middle) + len(encoded_keys) + len(properties) + len(body)
         size = (length + 7) & ~7
         if size > self._max_record_bytes:
-            most = self._max_record_bytes
-            raise InvalidArgumentError(f"record of {size} bytes: at most {most} are allowed (max_record_bytes)")
+            raise InvalidArgumentError(f"record of {size} bytes: max_record_bytes is {self._max_record_bytes}")
         if not (0 <= born_timestamp <= _LATEST and 0 <= delay_time <= _LATEST and 0 <= expire_at <= _LATEST):
             _check_times(born_timestamp=born_timestamp, delay_time=delay_time, expire_at=expire_at)
         if not 0 <= sequence <= _U64_MAX:
@@ -278,13 +278,13 @@ class RecordTemplate:
                 len(body),
             )
         except struct.error:
-            raise InvalidArgumentError("born_timestamp, delay_time, expire_at and sequence are whole numbers") from None
+            raise InvalidArgumentError("born_timestamp, delay_time, expire_at and sequence must be integers") from None
         tail = b"".join((fixed, encoded_id, middle, encoded_keys, properties, body, PADDING[size - length]))
         return _UNSTAMPED_HEAD.pack(size, MAGIC, crc32c(tail)) + tail
 
 
 def encode_record(record: Record, stamp: Stamp | None = None, *, limits: RecordLimits = DEFAULT_LIMITS) -> bytes:
-    """One record's bytes: as a producer sends them, or with ``stamp`` as they stand in a log."""
+    """Encode one record as a producer sends it, or with ``stamp`` as a log stores it."""
     template = RecordTemplate(
         record.topic,
         tags=record.tags,
@@ -317,7 +317,7 @@ def encode_record(record: Record, stamp: Stamp | None = None, *, limits: RecordL
 
 
 def stamp_record(buffer: bytearray | memoryview, position: int, stamp: Stamp) -> None:
-    """Write the broker's fields into a record, in place."""
+    """Write ``stamp`` into the record at ``position``, in place."""
     _in_range(stamp.commitlog_offset, "commitlog_offset", 0, 0x7FFFFFFFFFFFFFFF)
     _in_range(stamp.queue_offset, "queue_offset", 0, 0x7FFFFFFFFFFFFFFF)
     _in_range(stamp.store_timestamp, "store_timestamp", 0, _LATEST)

@@ -1,4 +1,4 @@
-"""One stored record, looked at without decoding it: only what is asked for is read. For records that were checked before."""
+"""Lazy views of stored records: each property decodes one field of a valid record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from litemq.format.record import FIXED_BYTES, Buffer
 from litemq.format.record_decode import decode_list
 from litemq.types import MessageType, RecordKind
 
-__all__ = ["RecordView", "views"]
+__all__ = ["RecordView", "record_views"]
 
 _SIZE: Final = struct.Struct(">I")
 _LENGTHS: Final = struct.Struct(">HHHHHHIIII")  # as in record.py, from byte 116 on
@@ -23,7 +23,7 @@ _KINDS: Final = tuple(RecordKind)
 
 
 class RecordView:
-    """The record that begins at ``start`` of a buffer."""
+    """The record at ``start`` of a buffer."""
 
     __slots__ = ("_bounds", "_properties", "buffer", "start")
 
@@ -40,7 +40,7 @@ class RecordView:
 
     @property
     def raw(self) -> bytes:
-        """The record's own bytes."""
+        """The bytes of the record."""
         return bytes(self.buffer[self.start : self.start + self.size])
 
     def _time(self, at: int) -> int:
@@ -90,7 +90,7 @@ class RecordView:
         return self.buffer[self.start + 113]
 
     def _part(self, number: int) -> bytes:
-        """A variable part, counted as in the record's layout: 0 the message id … 5 the tags, 6 the keys, 7 the properties."""
+        """Return a variable part, numbered as in the layout: 0 message id … 7 properties."""
         bounds = self._bounds
         if bounds is None:
             message_id, topic, transaction, sharding, host, _, tags, keys, properties, _ = _LENGTHS.unpack_from(
@@ -135,8 +135,8 @@ class RecordView:
         return self._properties
 
 
-def views(records: Buffer) -> Iterator[RecordView]:
-    """The records of a buffer, one behind another."""
+def record_views(records: Buffer) -> Iterator[RecordView]:
+    """Iterate over the consecutive records of a buffer."""
     at = 0
     while at < len(records):
         view = RecordView(records, at)

@@ -1,4 +1,4 @@
-"""A record that has not been appended, under another number: its producer's id and sequence change, and with them its checksum."""
+"""Change of the producer id and sequence of a record that has not been stored yet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBER: Final = struct.Struct(">QQ")  # producer_id, sequence
 
 
 def renumber(record: bytes, producer_id: int, sequence: int) -> bytes:
-    """The same message as sent by another producer, or later by the same."""
+    """Return a copy of ``record`` with another producer id and sequence, and the new checksum."""
     changed = bytearray(record)
     _NUMBER.pack_into(changed, _NUMBER_AT, producer_id, sequence)
     _CRC.pack_into(changed, _CRC_AT, crc32c(memoryview(changed)[PRODUCER_BYTES_AT:]))

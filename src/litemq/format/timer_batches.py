@@ -1,4 +1,4 @@
-"""Batches of delayed messages: which one a message belongs to, as its record says."""
+"""The batch of a delayed message, from a property of its record."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from litemq.errors import RecordFormatError
 from litemq.format.record import Buffer
 from litemq.format.record_view import RecordView
 
-__all__ = ["BATCH_ID", "MAX_BATCH_ID_BYTES", "TimerBatch", "batch_of"]
+__all__ = ["BATCH_ID", "MAX_BATCH_ID_BYTES", "TimerBatch", "timer_batch"]
 
 BATCH_ID: Final = "litemq-batch"  # the property of a message
 MAX_BATCH_ID_BYTES: Final = 255
 
 
 class TimerBatch(NamedTuple):
-    """A batch, which is one of a topic."""
+    """A batch of delayed messages of one topic."""
 
     topic: str
     batch_id: str  # empty: none
@@ -24,8 +24,8 @@ class TimerBatch(NamedTuple):
 _NO_BATCH: Final = TimerBatch("", "")
 
 
-def batch_of(record: Buffer) -> TimerBatch:
-    """The batch of a record; none of one that is damaged, which is for others to notice."""
+def timer_batch(record: Buffer) -> TimerBatch:
+    """Return the batch of ``record``; an empty one if the record has none or is damaged."""
     view = RecordView(record)
     try:
         return TimerBatch(view.topic, view.properties.get(BATCH_ID, ""))

@@ -1,6 +1,6 @@
-"""The names of producers' transactions: they say whose they are, and which broker has them.
+"""Names of producers' transactions: ``tx:GROUP:NUMBER@BROKER``.
 
-``tx:GROUP:NUMBER@BROKER``. The transactions of jobs have four parts with ``/`` between them, which these never have.
+Names of Spark jobs' transactions have four parts separated by ``/``, which these never contain.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ __all__ = [
     "CHECK_AFTER",
     "MAX_CHECKS",
     "TRANSACTION_PREFIX",
-    "broker_of",
     "check_transaction",
-    "group_of",
-    "is_producers",
+    "is_producer_transaction",
+    "transaction_broker",
+    "transaction_group",
     "transaction_name",
 ]
 
 TRANSACTION_PREFIX: Final = "tx:"
-# Properties of a transaction's first message: when its producer is asked for the first time, and how often in all.
+# Properties of a transaction's first message: delay of the first check, and number of checks.
 CHECK_AFTER: Final = "litemq-check-after-ms"
 MAX_CHECKS: Final = "litemq-max-checks"
 
@@ -32,27 +32,27 @@ _WHOLE: Final = re.compile(rf"tx:{_NAME}:[0-9a-zA-Z\-]{{1,64}}@{_NAME}", re.ASCI
 
 
 def transaction_name(group: str, number: str, broker: str) -> str:
-    """The name of a transaction; its number is one that nobody else has."""
+    """Return the name of a transaction; ``number`` must be unique."""
     return f"{TRANSACTION_PREFIX}{group}:{number}@{broker}"
 
 
-def is_producers(transaction: str) -> bool:
-    """Whether a transaction is a producer's, and not a job's."""
+def is_producer_transaction(transaction: str) -> bool:
+    """Return whether a transaction belongs to a producer rather than a Spark job."""
     return transaction.startswith(TRANSACTION_PREFIX) and "/" not in transaction
 
 
 def check_transaction(transaction: str) -> str:
-    """Return the name of a producer's transaction, or raise with the rule that it breaks."""
+    """Return the name of a producer's transaction, or raise if it is invalid."""
     if not _WHOLE.fullmatch(transaction):
-        raise InvalidArgumentError(f"transaction {transaction[:80]!r}: an id is tx:GROUP:NUMBER@BROKER, as the client makes it")
+        raise InvalidArgumentError(f"transaction {transaction[:80]!r}: use an id such as tx:GROUP:NUMBER@BROKER")
     return transaction
 
 
-def group_of(transaction: str) -> str:
-    """The group whose producers can be asked for its outcome; empty where it is a job's."""
-    return transaction.split(":", 2)[1] if is_producers(transaction) else ""
+def transaction_group(transaction: str) -> str:
+    """Return the producer group of a transaction; empty for a Spark job's."""
+    return transaction.split(":", 2)[1] if is_producer_transaction(transaction) else ""
 
 
-def broker_of(transaction: str) -> str:
-    """The broker that has it."""
+def transaction_broker(transaction: str) -> str:
+    """Return the broker that stores a producer's transaction."""
     return check_transaction(transaction).rpartition("@")[2]

@@ -1,1 +1,4 @@
-"""Who is where: the brokers that are alive, and which of them have a topic. Nothing here knows of sockets."""
+"""The NameServer: tracks live brokers and answers which brokers have a topic.
+
+Independent of sockets: ``litemq.server.nameserver`` connects it to the network.
+"""

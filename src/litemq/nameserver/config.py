@@ -1,4 +1,4 @@
-"""What a NameServer allows, and how long it waits. Everything that a peer may grow has a bound here."""
+"""Limits and intervals of a NameServer. Every structure that a peer can grow has a limit here."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ __all__ = ["NameServerLimits"]
 
 @dataclass(frozen=True, slots=True)
 class NameServerLimits:
-    """The settings of the services; those of files and sockets are elsewhere."""
+    """The limits of a NameServer's requests; files and sockets have settings of their own."""
 
-    # The interval of heartbeats, the silence after which a broker leaves the routes, and the interval of sweeps.
+    # The heartbeat interval, the silence after which routes omit a broker, and the sweep interval.
     heartbeat_ms: int = 1_000
     lease_ms: int = 5_000
     sweep_interval_ms: int = 500
 
     max_brokers: int = 4_096
-    max_topics: int = 100_000  # of one broker
-    max_placements: int = 4_000_000  # a topic on a broker is one
-    max_queues: int = 65_536  # of one topic on one broker
+    max_topics: int = 100_000  # per broker
+    max_placements: int = 4_000_000  # pairs of topic and broker
+    max_queues: int = 65_536  # per topic and broker
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
             if getattr(self, name) < 1:
-                raise InvalidArgumentError(f"{name}={getattr(self, name)}: choose a number above 0")
+                raise InvalidArgumentError(f"{name}={getattr(self, name)}: choose 1 or more")
         if self.lease_ms < 2 * self.heartbeat_ms:
             raise InvalidArgumentError(
-                f"lease_ms={self.lease_ms}, heartbeat_ms={self.heartbeat_ms}: choose a lease of at least two heartbeats, or one that is lost "
-                "looks like a broker that is gone"
+                f"lease_ms={self.lease_ms}, heartbeat_ms={self.heartbeat_ms}: choose a lease of at least two "
+                "heartbeats, so that one lost heartbeat does not expire it"
             )

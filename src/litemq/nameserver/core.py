@@ -1,11 +1,12 @@
-"""The NameServer: brokers say where they are and what they have, clients ask who has a topic.
+"""The NameServer: brokers register their address and topics, clients look up a topic's brokers.
 
-All of it is in memory and changed on one thread; the cluster store has what must be there after a restart. A heartbeat is a change in
-memory alone. Nothing hangs on a connection: that one ends says nothing about whether clients reach the broker, so only silence counts.
+The state is in memory and changes on one thread; the cluster store keeps a copy for restarts.
+Heartbeats change memory only. A lost connection does not end a registration, because clients may
+still reach the broker; only missing heartbeats do.
 
-A name belongs to one broker. One that started later at the same address is the same broker, restarted. The NameServer refuses any other as
-long as the broker with the name is alive: two brokers of one name would share its routes, and their topics would come and go. A broker that
-was moved is let in when its former self has been silent for a lease, or at once if that said goodbye.
+A name belongs to one broker. A broker that started later at the same address is the same broker,
+restarted. While the broker with a name is alive, the NameServer refuses any other broker with that
+name. A broker that moved can register after its lease has expired, or at once if it deregistered.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ _MS = 1_000_000
 
 
 class Caller(Protocol):
-    """Who asks: one connection, whatever carries it."""
+    """The sender of requests: one connection."""
 
     def answer(self, frame: Frame, header: bytes) -> None:
-        """Answer a request."""
+        """Answer a request with ``header``."""
 
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
-        """Answer a request with an error."""
+        """Answer a request with ``error``."""
 
 
 class _RegisteredBroker:
-    """A broker as it last registered."""
+    """The last registration of a broker."""
 
     __slots__ = ("facts", "serialized", "topics")
 
     def __init__(self, facts: BrokerFacts) -> None:
-        self.serialized = facts.SerializeToString(deterministic=True)  # an identical registration changes nothing
+        self.serialized = facts.SerializeToString(deterministic=True)  # to compare registrations
         self.topics = len(facts.topics)
         self.facts = BrokerFacts(  # without the topics, which are in the routes
             name=facts.name,
@@ -63,7 +64,7 @@ class _RegisteredBroker:
 
 @dataclass(frozen=True, slots=True)
 class NameServerStatistics:
-    """What a NameServer knows, counted."""
+    """Counters of a NameServer."""
 
     alive: int
     silent: int
@@ -73,13 +74,15 @@ class NameServerStatistics:
 
 
 class NameServer:
-    """Answers brokers and clients. The process calls ``sweep`` every ``sweep_interval_ms``."""
+    """The services of a NameServer. The process calls ``sweep`` every ``sweep_interval_ms``."""
 
     def __init__(self, store: ClusterStore, limits: NameServerLimits | None = None, clock: Clock | None = None) -> None:
         self._store = store
         self._limits = limits or NameServerLimits()
         self._clock = clock or SystemClock()
-        self._liveness = Liveness(self._limits.lease_ms * _MS, self._limits.sweep_interval_ms * _MS, self._clock.elapsed_ns())
+        self._liveness = Liveness(
+            self._limits.lease_ms * _MS, self._limits.sweep_interval_ms * _MS, self._clock.elapsed_ns()
+        )
         self._routes = Routes()
         self._brokers: dict[str, _RegisteredBroker] = {}
         self._placements = 0
@@ -99,7 +102,7 @@ class NameServer:
             self._restore(broker)
 
     def _restore(self, broker: StoredBroker) -> None:
-        """Restore a broker from the store. One that was alive has a lease in which to send a heartbeat (see liveness)."""
+        """Restore a broker from the store. A broker that was alive gets a new lease."""
         name, now = broker.facts.name, self._clock.elapsed_ns()
         known = self._brokers[name] = _RegisteredBroker(broker.facts)
         self._placements += known.topics
@@ -107,30 +110,34 @@ class NameServer:
             self._liveness.restore_silent(name, now)
         else:
             self._liveness.register(name, now)
-            self._routes.place(broker.facts, {topic.topic: topic.queues for topic in broker.facts.topics})
+            self._routes.put(broker.facts, {topic.topic: topic.queues for topic in broker.facts.topics})
 
     def handle(self, caller: Caller, frames: list[Frame]) -> None:
-        """Answer requests, in their order."""
+        """Answer ``frames`` in their order."""
         for frame in frames:
             try:
                 service = self._services.get(frame.opcode)
                 if service is None:
-                    raise ProtocolError(f"a NameServer does not know opcode {frame.opcode}: is this the address of a broker?")
+                    raise ProtocolError(
+                        f"a NameServer does not support opcode {frame.opcode}: send this request to a broker"
+                    )
                 caller.answer(frame, service(frame.header))
             except DecodeError as error:
-                caller.refuse(frame, ProtocolError(f"the header of opcode {frame.opcode} cannot be read: {error}"))
+                caller.refuse(frame, ProtocolError(f"invalid header of opcode {frame.opcode}: {error}"))
             except LiteMQError as error:
                 caller.refuse(frame, error)
 
     def caller_gone(self, caller: Caller) -> None:
-        """A connection ended; whoever was behind it may come again."""
+        """Do nothing: a registration does not depend on its connection."""
 
     def sweep(self) -> None:
         """Remove silent brokers from the routes, and retry saves that failed."""
         self._brokers_answer = None
         for name in self._liveness.expire(self._clock.elapsed_ns()):
             self._routes.remove(name)
-            _LOG.warning("broker %s was not heard for %g s: it leaves the routes", name, self._limits.lease_ms / 1000)
+            _LOG.warning(
+                "broker %s sent no heartbeat for %g s: removed from the routes", name, self._limits.lease_ms / 1000
+            )
             self._save(name)
         for name in list(self._unsaved):
             if not self._save(name):
@@ -138,9 +145,10 @@ class NameServer:
 
     def statistics(self) -> NameServerStatistics:
         alive = self._liveness.alive
-        return NameServerStatistics(alive, len(self._brokers) - alive, len(self._routes.topics), self._placements, len(self._unsaved))
+        silent = len(self._brokers) - alive
+        return NameServerStatistics(alive, silent, len(self._routes.topics), self._placements, len(self._unsaved))
 
-    # What brokers say ----------------------------------------------------------------------------------------------------------
+    # Requests of brokers --------------------------------------------------------------------------
 
     def _register(self, header: bytes) -> bytes:
         facts = BrokerFacts.FromString(header)
@@ -153,10 +161,10 @@ class NameServer:
                 _check_same_or_later(facts, known.facts)
             self._ensure_capacity(facts, known)
             if known is None or known.facts.started_at != facts.started_at:
-                _LOG.info("broker %s is at %s:%d", name, facts.host, facts.port)
+                _LOG.info("broker %s registered at %s:%d", name, facts.host, facts.port)
             self._placements += len(facts.topics) - (known.topics if known is not None else 0)
             self._brokers[name] = _RegisteredBroker(facts)
-            self._routes.place(facts, queues)
+            self._routes.put(facts, queues)
             self._liveness.register(name, self._clock.elapsed_ns())
             self._save(name)
         else:
@@ -176,18 +184,18 @@ class NameServer:
     def _deregister(self, header: bytes) -> bytes:
         beat = Heartbeat.FromString(header)
         known = self._brokers.get(beat.name)
-        if known is not None and known.facts.started_at == beat.started_at:  # a late word of its former self changes nothing
-            _LOG.info("broker %s has left", beat.name)
-            self._forget(beat.name)
+        if known is not None and known.facts.started_at == beat.started_at:  # else an earlier run's
+            _LOG.info("broker %s deregistered", beat.name)
+            self._remove(beat.name)
         return b""
 
-    # What clients ask ----------------------------------------------------------------------------------------------------------
+    # Requests of clients --------------------------------------------------------------------------
 
     def _fetch_route(self, header: bytes) -> bytes:
         return self._routes.answer(check_topic(TopicRequest.FromString(header).topic))
 
     def _list_brokers(self, _header: bytes) -> bytes:
-        # All topics of all brokers: large in a large cluster, so it is built once between two sweeps.
+        # All topics of all brokers: the answer may be large, so it is cached until the next sweep.
         if self._brokers_answer is None:
             now = self._clock.elapsed_ns()
             self._brokers_answer = b"".join(
@@ -196,15 +204,15 @@ class NameServer:
         return self._brokers_answer
 
     def _state(self, name: str, now: int) -> bytes:
-        """A serialized ``BrokerState`` around the facts of the broker's registration."""
+        """Return the serialized ``BrokerState`` of a broker."""
         heard_ms_ago = (now - self._liveness.heard_at(name)) // _MS
         state = BrokerState(alive=self._liveness.is_alive(name), heard_ms_ago=heard_ms_ago)
         return _nested(BrokerState.FACTS_FIELD_NUMBER, self._brokers[name].serialized) + state.SerializeToString()
 
-    # ---------------------------------------------------------------------------------------------------------------------------
+    # Registrations --------------------------------------------------------------------------------
 
     def _ensure_capacity(self, facts: BrokerFacts, known: _RegisteredBroker | None) -> None:
-        """Remove the brokers that have been silent for longest until ``facts`` fits the limits. Raise if only live ones are left."""
+        """Evict the longest silent brokers until ``facts`` fits the limits, or raise."""
         limits = self._limits
         brokers = len(self._brokers) + (known is None)
         placements = self._placements + len(facts.topics) - (known.topics if known is not None else 0)
@@ -218,31 +226,32 @@ class NameServer:
                 placements -= self._brokers[name].topics
         if brokers > limits.max_brokers or placements > limits.max_placements:
             raise OverloadedError(
-                f"this NameServer knows {len(self._brokers)} brokers and {self._placements} topics on them, and takes {limits.max_brokers} "
-                f"and {limits.max_placements}: there is no room for broker {facts.name}",
+                f"this NameServer has {len(self._brokers)} of {limits.max_brokers} brokers and {self._placements} of "
+                f"{limits.max_placements} topic placements: it cannot accept broker {facts.name}",
                 limits.lease_ms,
             )
         for name in victims:
-            self._forget(name)
+            self._remove(name)
 
-    def _forget(self, name: str) -> None:
+    def _remove(self, name: str) -> None:
         self._placements -= self._brokers.pop(name).topics
         self._liveness.remove(name)
         self._routes.remove(name)
         self._save(name)
 
     def _save(self, name: str) -> bool:
-        """Bring the store up to date with a broker. What cannot be written is tried again; until then the routes are right without it."""
+        """Save a broker's state in the store; if that fails, ``sweep`` retries."""
         self._brokers_answer = None
         known = self._brokers.get(name)
         try:
             if known is None:
                 self._store.remove_broker(name)
             else:
-                self._store.put_broker(StoredBroker(BrokerFacts.FromString(known.serialized), not self._liveness.is_alive(name)))
+                facts = BrokerFacts.FromString(known.serialized)
+                self._store.put_broker(StoredBroker(facts, not self._liveness.is_alive(name)))
         except StorageError as error:
             if not self._unsaved:
-                _LOG.error("what brokers say is not saved: %s", error)
+                _LOG.error("cannot save registrations, will retry: %s", error)
             self._unsaved.add(name)
             return False
         self._unsaved.discard(name)
@@ -250,20 +259,20 @@ class NameServer:
 
 
 def _check_same_or_later(facts: BrokerFacts, alive: BrokerFacts) -> None:
-    is_there = (facts.host, facts.port) == (alive.host, alive.port)
-    if not is_there or facts.started_at < alive.started_at:
+    is_same_address = (facts.host, facts.port) == (alive.host, alive.port)
+    if not is_same_address or facts.started_at < alive.started_at:
         raise _name_taken(alive)
 
 
 def _name_taken(alive: BrokerFacts) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"the broker name {alive.name} is taken: the broker at {alive.host}:{alive.port} has it. "
-        "Give each broker a name of its own (broker_name), or stop the other one"
+        f"the broker name {alive.name} is taken by the broker at {alive.host}:{alive.port}. "
+        "Set a unique broker_name for each broker, or stop the other one"
     )
 
 
 def _nested(field: int, message: bytes) -> bytes:
-    """A message as a field of another, without being read and written again."""
+    """Encode a serialized ``message`` as field ``field`` of another message."""
     prefix, size = bytearray([field << 3 | 2]), len(message)
     while size > 0x7F:
         prefix.append(size & 0x7F | 0x80)

@@ -1,11 +1,9 @@
-"""Which brokers are alive: those that were heard within a lease.
+"""Broker liveness, a state machine without I/O. Times are monotonic nanoseconds.
 
-A state machine without I/O: something happened at a given time, in nanoseconds that never step. A broker is *alive* from the moment it
-registers until it was not heard for a lease; then it is *silent* until it registers again.
-
-Silence counts only while somebody listened. A NameServer that was just started, or that was itself suspended for a while, has heard
-nobody for reasons of its own: everybody gets a lease from there on to be heard. Routes that are a few seconds old are better than none:
-a broker that is gone refuses the connection and the client goes to the next, while an empty route stops everybody who has none cached.
+A broker is *alive* from its registration until it sends no heartbeat for a lease; then it is
+*silent* until it registers again. If the NameServer was just started or was suspended, it cannot
+have received heartbeats, so every broker gets a new lease. A stale route is better than none: a
+client that fails to connect tries the next broker, but without a route it cannot send at all.
 """
 
 from __future__ import annotations
@@ -14,11 +12,11 @@ __all__ = ["Liveness"]
 
 
 class Liveness:
-    """When each broker was last heard. The longest silent come first, so a sweep costs no more than it finds."""
+    """The last heartbeat of each broker, oldest first, so a sweep visits expired brokers only."""
 
     def __init__(self, lease_ns: int, sweep_interval_ns: int, now: int) -> None:
         self._lease_ns = lease_ns
-        self._late_ns = sweep_interval_ns + lease_ns // 2  # after a longer gap between sweeps, the process itself stood still
+        self._late_ns = sweep_interval_ns + lease_ns // 2  # a longer gap: the process was suspended
         self._swept_at = now
         self._listening_since = now
         self._alive: dict[str, int] = {}
@@ -47,7 +45,7 @@ class Liveness:
         self._silent.pop(name, None)
 
     def expire(self, now: int) -> list[str]:
-        """Mark brokers as silent that were not heard for a lease, and return their names. Call it once per sweep."""
+        """Mark brokers with an expired lease as silent and return them. Call it once per sweep."""
         if now - self._swept_at > self._late_ns:
             self._listening_since = now
         self._swept_at = now
@@ -64,15 +62,15 @@ class Liveness:
         return name in self._alive
 
     def heard_at(self, name: str) -> int:
-        """When a broker, alive or silent, was last heard."""
+        """Return the time of the last heartbeat of a broker, alive or silent."""
         alive = self._alive.get(name)
         return alive if alive is not None else self._silent[name]
 
     @property
     def alive(self) -> int:
-        """How many there are."""
+        """The number of live brokers."""
         return len(self._alive)
 
     def silent(self) -> list[str]:
-        """Those who were not heard for a lease, the longest silent first."""
+        """Return the names of the silent brokers, the longest silent first."""
         return list(self._silent)

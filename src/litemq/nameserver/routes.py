@@ -1,4 +1,4 @@
-"""Which brokers have a topic: the answers to clients, kept as bytes until something about them changes."""
+"""Routes: the live brokers of each topic, cached as serialized answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_ROUTE = RouteAnswer().SerializeToString()
 
 
 class _Address(NamedTuple):
-    """The part of a broker's route that is the same for all topics."""
+    """The part of a broker's route that all of its topics share."""
 
     host: str
     port: int
@@ -22,23 +22,23 @@ class _Address(NamedTuple):
 
 
 class Routes:
-    """The brokers that are alive, by topic. Who is silent has no place here."""
+    """The live brokers by topic. Silent brokers have no routes."""
 
     def __init__(self) -> None:
         self._addresses: dict[str, _Address] = {}
         self._topics: dict[str, dict[str, int]] = {}  # topic -> broker -> queues
         self._topics_by_broker: dict[str, frozenset[str]] = {}
-        self._priorities: dict[str, frozenset[str]] = {}  # broker -> those of its topics that have priorities, if any has
-        self._names: dict[str, str] = {}  # one string a topic, however many brokers say its name
+        self._priorities: dict[str, frozenset[str]] = {}  # broker -> its topics with priorities
+        self._names: dict[str, str] = {}  # interned topic names: one string for all brokers
         self._answers: dict[str, bytes] = {}
 
     @property
     def topics(self) -> AbstractSet[str]:
-        """Those that have a route."""
+        """The topics that have a route."""
         return self._topics.keys()
 
-    def place(self, facts: BrokerFacts, queues: Mapping[str, int]) -> None:
-        """A broker is alive and has these queues, by topic, and no longer those that it had before."""
+    def put(self, facts: BrokerFacts, queues: Mapping[str, int]) -> None:
+        """Replace the routes of a live broker; ``queues`` is the number of queues by topic."""
         name = facts.name
         share = self._names.setdefault
         queues = {share(topic, topic): count for topic, count in queues.items()}
@@ -46,7 +46,7 @@ class Routes:
         before = self._topics_by_broker.get(name, frozenset())
         moved = self._addresses.get(name) != address
         self._addresses[name] = address
-        changed = self._prioritize(name, frozenset(topic.topic for topic in facts.topics if topic.has_priorities))
+        changed = self._set_priorities(name, frozenset(topic.topic for topic in facts.topics if topic.has_priorities))
         for topic in before - queues.keys():
             self._remove_route(topic, name)
         for topic, count in queues.items():
@@ -58,15 +58,15 @@ class Routes:
                 self._answers.pop(topic, None)
         self._topics_by_broker[name] = frozenset(queues)
 
-    def _prioritize(self, name: str, topics: frozenset[str]) -> frozenset[str]:
-        """Remember which topics of a broker have priorities; returns those of which that was not known."""
+    def _set_priorities(self, name: str, topics: frozenset[str]) -> frozenset[str]:
+        """Set which ``topics`` of a broker have priorities; return those that changed."""
         before = self._priorities.pop(name, frozenset())
         if topics:
             self._priorities[name] = topics
         return before ^ topics
 
     def remove(self, name: str) -> None:
-        """A broker is gone; if it was not there, nothing happens."""
+        """Remove the routes of a broker, if any."""
         self._priorities.pop(name, None)
         for topic in self._topics_by_broker.pop(name, ()):
             self._remove_route(topic, name)
@@ -80,12 +80,12 @@ class Routes:
             del self._topics[topic], self._names[topic]
 
     def answer(self, topic: str) -> bytes:
-        """A serialized ``RouteAnswer``, its brokers by name; without any where nobody alive has the topic."""
+        """Return the serialized ``RouteAnswer``; it is empty if no live broker has ``topic``."""
         answer = self._answers.get(topic)
         if answer is None:
             brokers = self._topics.get(topic)
             if brokers is None:
-                return _NO_ROUTE  # kept nowhere: anybody can ask for any name
+                return _NO_ROUTE  # not cached: clients can ask for any name
             routes = [self._route(topic, name, brokers[name]) for name in sorted(brokers)]
             answer = self._answers[self._names[topic]] = RouteAnswer(brokers=routes).SerializeToString()
         return answer
@@ -94,5 +94,10 @@ class Routes:
         host, port, default_durability = self._addresses[name]
         has_priorities = topic in self._priorities.get(name, ())
         return BrokerRoute(
-            name=name, host=host, port=port, queues=queues, default_durability=default_durability, has_priorities=has_priorities
+            name=name,
+            host=host,
+            port=port,
+            queues=queues,
+            default_durability=default_durability,
+            has_priorities=has_priorities,
         )

@@ -1,1 +1,4 @@
-"""Framed TCP: one connection carries many requests at once, and neither side can make the other's memory grow."""
+"""The transport: framed TCP connections that multiplex requests and apply backpressure.
+
+Neither side can make the memory of the other grow without bound.
+"""

@@ -1,6 +1,6 @@
-"""The asking side without an event loop: for processes that do one thing after another, such as a Spark task.
+"""A blocking client connection, for processes without an event loop such as a Spark task.
 
-Requests may be sent ahead of the answers to those before them; the peer works on the next while this side is busy with the last.
+Requests can be pipelined: ``ask`` sends one without waiting for the answers to earlier requests.
 """
 
 from __future__ import annotations
@@ -29,29 +29,33 @@ _ANSWER: Final = int(Flag.ANSWER)
 
 
 class BlockingAnswer(NamedTuple):
-    """A server's answer, its parts still bytes; the attachment has its own memory."""
+    """A server's answer, undecoded. The attachment owns its memory."""
 
     header: bytes
     attachment: memoryview
 
 
 class BlockingPeer:
-    """One connection to one server, for one thread."""
+    """A connection to one server. Not thread-safe."""
 
-    def __init__(self, host: str, port: int, *, client_id: str, connect_timeout: float = 5.0, answer_timeout: float = 30.0) -> None:
-        """Connect and greet. Raises ``ConnectionLostError`` where nobody answers."""
+    def __init__(
+        self, host: str, port: int, *, client_id: str, connect_timeout: float = 5.0, answer_timeout: float = 30.0
+    ) -> None:
+        """Connect and send HELLO. Raise ``ConnectionLostError`` if the server is unreachable."""
         self.address = f"{host}:{port}"
         self._answer_timeout = answer_timeout
         self._numbers = count(1)
         self._pending: set[int] = set()
-        self._unclaimed: dict[int, tuple[bytes, memoryview, LiteMQError | None]] = {}  # answers that came before ``answer`` asked for them
+        # Answers that ``answer`` has not returned yet.
+        self._unclaimed: dict[int, tuple[bytes, memoryview, LiteMQError | None]] = {}
         try:
             self._socket = socket.create_connection((host, port), timeout=connect_timeout)
         except (OSError, UnicodeError) as error:
-            raise ConnectionLostError(f"cannot reach {self.address}: {getattr(error, 'strerror', None) or error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise ConnectionLostError(f"cannot reach {self.address}: {reason}") from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # The kernel keeps the time: with a time-out of its own, Python would ask it twice for every piece that comes.
+            # The kernel enforces the timeout: Python's own would double the system calls per recv.
             self._socket.settimeout(None)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(answer_timeout))
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(answer_timeout))
@@ -62,7 +66,7 @@ class BlockingPeer:
             raise
 
     def ask(self, opcode: int, header: bytes, attachment: Bytes | Iterable[Bytes] = b"") -> int:
-        """Send a request; returns the number by which ``answer`` gives its answer."""
+        """Send a request; return its number, which ``answer`` takes."""
         pieces = [attachment] if isinstance(attachment, bytes | bytearray | memoryview) else list(attachment)
         number = next(self._numbers) % _CORRELATIONS
         prefix = frame_prefix(number, opcode, 0, len(header), sum(map(len, pieces)))
@@ -71,10 +75,10 @@ class BlockingPeer:
         return number
 
     def answer(self, number: int) -> BlockingAnswer:
-        """The answer to a request, waited for. Raises the error that it was answered with."""
+        """Wait for the answer to request ``number``. Raise the error if the server refused it."""
         while number not in self._unclaimed:
             if number not in self._pending:
-                raise ProtocolError(f"request {number} to {self.address} was not sent, or was answered before")
+                raise ProtocolError(f"request {number} to {self.address} was never sent or is already answered")
             self._receive()
         header, attachment, error = self._unclaimed.pop(number)
         if error is not None:
@@ -82,16 +86,15 @@ class BlockingPeer:
         return BlockingAnswer(header, attachment)
 
     def request(self, opcode: int, header: bytes, attachment: Bytes | Iterable[Bytes] = b"") -> BlockingAnswer:
-        """Ask, and wait for the answer."""
+        """Send a request and wait for its answer."""
         return self.answer(self.ask(opcode, header, attachment))
 
     def forget(self, number: int) -> None:
-        """Nobody wants this answer any more."""
+        """Discard the answer to request ``number``."""
         self._pending.discard(number)
         self._unclaimed.pop(number, None)
 
     def close(self) -> None:
-        """End the connection."""
         self._socket.close()
 
     def __enter__(self) -> Self:
@@ -99,8 +102,6 @@ class BlockingPeer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    # ---------------------------------------------------------------------------------------------------------------------------
 
     def _send(self, pieces: list[Bytes]) -> None:
         left = [memoryview(piece) for piece in pieces if len(piece)]
@@ -112,12 +113,13 @@ class BlockingPeer:
                 if sent:
                     left[0] = left[0][sent:]
         except BlockingIOError:
-            raise self._broken(RequestTimeoutError(f"{self.address} took nothing for {self._answer_timeout:g} s")) from None
+            timeout = RequestTimeoutError(f"{self.address} accepted no data within {self._answer_timeout:g} s")
+            raise self._broken(timeout) from None
         except OSError as error:
             raise self._broken(ConnectionLostError(f"the connection to {self.address} ended: {error}")) from error
 
     def _receive(self) -> None:
-        """Take the next answer, whosever it is."""
+        """Read the next answer, to whichever request it belongs."""
         begin = self._take(PREFIX_BYTES)
         try:
             prefix = parse_prefix(begin, _MAX_FRAME_BYTES)
@@ -126,30 +128,31 @@ class BlockingPeer:
         header = bytes(self._take(prefix.header_bytes))
         attachment = self._take(prefix.attachment_bytes)
         if not prefix.flags & _ANSWER:
-            raise self._broken(ProtocolError(f"{self.address} sent what is no answer"))
+            raise self._broken(ProtocolError(f"{self.address} sent a frame that is not an answer"))
         if prefix.correlation in self._pending:
             self._pending.discard(prefix.correlation)
             error = decode_failure(header) if prefix.flags & _ERROR else None
             self._unclaimed[prefix.correlation] = (header, attachment, error)
 
     def _take(self, size: int) -> memoryview:
-        """So many bytes, in new memory that nobody has to fill first."""
+        """Read ``size`` bytes into new, uninitialized memory."""
         data: memoryview = np.empty(size, np.uint8).data
         at = 0
         try:
             while at < size:
-                came = self._socket.recv_into(data[at:], 0, socket.MSG_WAITALL)
-                if not came:
-                    raise self._broken(ConnectionLostError(f"the connection ended: {self.address} closed it"))
-                at += came
+                received = self._socket.recv_into(data[at:], 0, socket.MSG_WAITALL)
+                if not received:
+                    raise self._broken(ConnectionLostError(f"{self.address} closed the connection"))
+                at += received
         except BlockingIOError:
-            raise self._broken(RequestTimeoutError(f"{self.address} did not answer within {self._answer_timeout:g} s")) from None
+            timeout = RequestTimeoutError(f"{self.address} did not answer within {self._answer_timeout:g} s")
+            raise self._broken(timeout) from None
         except OSError as error:
             raise self._broken(ConnectionLostError(f"the connection to {self.address} ended: {error}")) from error
         return data
 
     def _broken(self, error: LiteMQError) -> LiteMQError:
-        """Close the connection: the frames on it can no longer be separated."""
+        """Close the connection, whose frame boundaries are lost, and return ``error`` to raise."""
         self._socket.close()
         return error
 

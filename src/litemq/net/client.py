@@ -1,4 +1,4 @@
-"""The asking side: one connection to one server, with many requests on their way at once."""
+"""The asyncio client connection to one server, with many requests in flight."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ __all__ = ["Peer"]
 
 _CORRELATIONS: Final = 1 << 32
 _MAX_FRAME_BYTES: Final = 128 << 20
-_ANSWER: Final = int(Flag.ANSWER)  # plain numbers: an enum's members cost several times as much to compare
+_ANSWER: Final = int(Flag.ANSWER)  # plain ints: enum members compare several times slower
 _ERROR: Final = int(Flag.ERROR)
 
 
 class Peer(RequestChannel):
-    """A server that was greeted."""
+    """A connection to one server, which sends PING every ``ping_interval`` seconds."""
 
-    def __init__(self, address: str, lost: Callable[[LiteMQError], None]) -> None:
+    def __init__(self, address: str, on_lost: Callable[[LiteMQError], None]) -> None:
         self.address = address
-        self._on_lost = lost
+        self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._numbers = count(1)
         self._pending: dict[int, AnswerCallback] = {}
         self._pinging: asyncio.TimerHandle | None = None
         self._ping_interval = 0.0
-        self._ended = False  # what is asked now would never be answered
+        self._ended = False  # further requests would never be answered
         self.limits = HelloAnswer()
 
     @classmethod
@@ -45,22 +45,23 @@ class Peer(RequestChannel):
         port: int,
         *,
         client_id: str,
-        timeout: float = 5.0,  # noqa: ASYNC109  every call of this library takes one
+        timeout: float = 5.0,  # noqa: ASYNC109  every call in this library takes one
         ping_interval: float = 30.0,
         tls: ssl.SSLContext | None = None,
-        lost: Callable[[LiteMQError], None] = lambda _error: None,
+        on_lost: Callable[[LiteMQError], None] = lambda _error: None,
     ) -> Peer:
-        """Connect and greet. Raises ``ConnectionLostError`` where nobody answers."""
-        peer = cls(f"{host}:{port}", lost)
+        """Connect and send HELLO. Raise ``ConnectionLostError`` if the server is unreachable."""
+        peer = cls(f"{host}:{port}", on_lost)
         try:
             async with asyncio.timeout(timeout):
                 await peer._greet(host, port, client_id, tls)
         except BaseException as error:
-            peer.close()  # whoever no longer waits for the greeting leaves no socket behind
+            peer.close()  # a cancelled connect must not leak its socket
             if isinstance(error, TimeoutError):
                 raise ConnectionLostError(f"{peer.address} did not answer within {timeout:g} s") from None
-            if isinstance(error, OSError | UnicodeError):  # a name that cannot even be looked up
-                raise ConnectionLostError(f"cannot reach {peer.address}: {getattr(error, 'strerror', None) or error}") from error
+            if isinstance(error, OSError | UnicodeError):  # UnicodeError: an invalid host name
+                reason = getattr(error, "strerror", None) or error
+                raise ConnectionLostError(f"cannot reach {peer.address}: {reason}") from error
             raise
         peer._ping_interval = ping_interval
         peer._pinging = peer._loop.call_later(ping_interval, peer._ping)
@@ -68,7 +69,10 @@ class Peer(RequestChannel):
 
     async def _greet(self, host: str, port: int, client_id: str, tls: ssl.SSLContext | None) -> None:
         _, connection = await self._loop.create_connection(
-            lambda: Connection(self._on_frames, self._on_connection_lost, max_frame_bytes=_MAX_FRAME_BYTES), host, port, ssl=tls
+            lambda: Connection(self._on_frames, self._on_connection_lost, max_frame_bytes=_MAX_FRAME_BYTES),
+            host,
+            port,
+            ssl=tls,
         )
         self._connection = connection
         hello = Hello(least_version=PROTOCOL_VERSION, most_version=PROTOCOL_VERSION, client_id=client_id)
@@ -81,14 +85,14 @@ class Peer(RequestChannel):
 
     @property
     def in_flight(self) -> int:
-        """How many requests are on their way."""
+        """The number of requests without an answer."""
         return len(self._pending)
 
     def call(self, opcode: int, header: bytes, attachment: Bytes, answered: AnswerCallback) -> None:
         connection = self._connection
         if connection is None or self._ended:
-            lost = ConnectionLostError(f"there is no connection to {self.address}")
-            self._loop.call_soon(answered, b"", b"", lost)  # later, as all answers
+            lost = ConnectionLostError(f"not connected to {self.address}")
+            self._loop.call_soon(answered, b"", b"", lost)  # in a later tick, like every answer
             return
         number = next(self._numbers) % _CORRELATIONS
         self._pending[number] = answered
@@ -99,7 +103,7 @@ class Peer(RequestChannel):
         for correlation, _, flags, header, attachment in frames:
             answered = pending.pop(correlation, None)
             if not flags & _ANSWER or answered is None:
-                connection.abort(ProtocolError(f"{self.address} answered what was not asked (number {correlation})"))
+                connection.abort(ProtocolError(f"{self.address} answered an unknown request (number {correlation})"))
                 return
             if flags & _ERROR:
                 answered(b"", b"", decode_failure(header))
@@ -124,14 +128,14 @@ class Peer(RequestChannel):
             self._pinging = self._loop.call_later(self._ping_interval, self._ping)
 
     def close(self) -> None:
-        """End the connection; what is still on its way fails."""
+        """Close the connection after writing pending requests. Unanswered requests fail."""
         if self._pinging is not None:
             self._pinging.cancel()
         if self._connection is not None:
             self._connection.close(ConnectionLostError("this side closed the connection"))
 
     def abort(self, reason: LiteMQError) -> None:
-        """End the connection now, whatever was still to be written; what is on its way has failed when this returns."""
+        """Close the connection at once. All unanswered requests have failed when this returns."""
         if self._connection is not None:
             self._connection.abort(reason)
         self._fail(reason)

@@ -1,8 +1,8 @@
-"""One TCP connection, seen from either side: frames in, frames out.
+"""One TCP connection that sends and receives frames; both sides use it.
 
-What is to be sent is gathered, and written once a turn of the event loop. While the peer does not read what it was sent, nothing more is
-taken from it: its requests wait in its own memory, not in ours. Nor is it while it has more to ask than a moment's work: then others have
-their turn first.
+The connection buffers frames and writes them once per tick of the event loop. While the peer does
+not read, the connection stops reading, too, so pending requests stay in the peer's memory. It also
+pauses reading when one peer's requests take more than ``_MAX_TICK_S``, so others are served.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from litemq.net.frame import Frame, FrameReader, frame_prefix
 
 __all__ = ["Connection"]
 
-# So much may wait to be sent before reading stops: a full pull, and as much again.
+# Reading stops above this: the size of two full pulls.
 _MAX_UNSENT_BYTES: Final = 4 << 20
 _MIN_FRAMES: Final = 16
 _MAX_FRAMES: Final = 256
-_MAX_TURN_S: Final = 0.001
+_MAX_TICK_S: Final = 0.001
 _MAX_JOINED_BYTES: Final = 256 << 10  # many small pieces cost more to write than to copy
 _INITIAL_ANSWER_BYTES: Final = _MAX_UNSENT_BYTES // 16
 
@@ -29,7 +29,11 @@ Bytes = bytes | bytearray | memoryview
 
 
 class Connection(asyncio.Protocol):
-    """Calls ``on_frames`` with the frames that arrived together, and ``on_lost`` with the reason when the connection ends."""
+    """A framed connection.
+
+    It calls ``on_open`` when the connection is established, ``on_frames`` with the frames that
+    arrived together, and ``on_lost`` with the reason when the connection ends.
+    """
 
     def __init__(
         self,
@@ -47,18 +51,18 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._unsent: list[Bytes] = []
         self._unsent_bytes = 0
-        self._answer_bytes = _INITIAL_ANSWER_BYTES  # moving average: it bounds how many requests are delivered at once
-        self._at_once = _MAX_FRAMES  # requests per delivery: halved when a delivery takes too long
+        self._answer_bytes = _INITIAL_ANSWER_BYTES  # moving average; bounds the frames per delivery
+        self._batch_frames = _MAX_FRAMES  # frames per delivery: halved when a delivery takes too long
         self._write_paused = False  # the peer does not read
-        self._read_paused = False  # others have their turn
-        self._waiting_for_room: list[Callable[[], None]] = []  # callbacks for when there is room again
+        self._read_paused = False  # other connections are served first
+        self._writable_callbacks: list[Callable[[], None]] = []
         self._reason: LiteMQError | None = None
         self.heard_at = self._loop.time()
 
-    # The event loop calls these -----------------------------------------------------------------------------------------------
+    # Called by the event loop ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        stream = cast("asyncio.Transport", transport)  # uvloop's is one, but not by inheritance
+        stream = cast("asyncio.Transport", transport)  # uvloop's transport does not inherit from it
         stream.set_write_buffer_limits(high=_MAX_UNSENT_BYTES)
         self._transport = stream
         self._on_open(self)
@@ -77,17 +81,15 @@ class Connection(asyncio.Protocol):
         self._write_paused = False
         self._deliver()
         self._resume_reading()
-        while self._waiting_for_room and self.has_room:
-            self._waiting_for_room.pop(0)()
+        while self._writable_callbacks and self.is_writable:
+            self._writable_callbacks.pop(0)()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._unsent.clear()
-        self._waiting_for_room.clear()
-        reason = self._reason or ConnectionLostError(f"the connection ended: {error or 'the other side closed it'}")
+        self._writable_callbacks.clear()
+        reason = self._reason or ConnectionLostError(f"the connection ended: {error or 'closed by the peer'}")
         self._on_lost(self, reason)
-
-    # ---------------------------------------------------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
@@ -95,27 +97,28 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_torn(self) -> bool:
-        """Whether the peer has begun a frame that has not come to its end, and nothing here keeps it from going on."""
-        return self._reader.buffered > 0 and self.has_room and not self._read_paused
+        """Whether the peer has sent part of a frame, and this side is ready to read the rest."""
+        return self._reader.buffered > 0 and self.is_writable and not self._read_paused
 
     @property
     def peer(self) -> str:
-        """Who is at the other end."""
+        """The peer's address, for messages."""
         name = self._transport.get_extra_info("peername") if self._transport is not None else None
-        return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "nobody")
+        return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "unknown peer")
 
     @property
     def _may_deliver(self) -> bool:
-        return self.has_room and not self._read_paused and self.is_open
+        return self.is_writable and not self._read_paused and self.is_open
 
     def _deliver(self) -> None:
-        """Hand over what has arrived, as long as the answers find room, and others need not wait for long."""
-        began = time.monotonic()  # the loop's own clock stands still meanwhile
-        until = began + _MAX_TURN_S
+        """Pass received frames to ``on_frames`` while send buffer and time of this tick allow."""
+        began = time.monotonic()  # the loop's clock does not advance within a tick
+        deadline = began + _MAX_TICK_S
         while self._may_deliver:
             before = self._unsent_bytes
             try:
-                frames = self._reader.frames(max(1, min(self._at_once, (_MAX_UNSENT_BYTES - before) // self._answer_bytes)))
+                fitting = (_MAX_UNSENT_BYTES - before) // self._answer_bytes
+                frames = self._reader.frames(max(1, min(self._batch_frames, fitting)))
             except ProtocolError as error:
                 self.close(error)
                 return
@@ -125,16 +128,16 @@ class Connection(asyncio.Protocol):
             answered = max(0, self._unsent_bytes - before)
             self._answer_bytes = 1 + (self._answer_bytes + answered // len(frames)) // 2
             now = time.monotonic()
-            if now - began > _MAX_TURN_S:
-                self._at_once = max(_MIN_FRAMES, self._at_once // 2)
-            elif self._at_once < _MAX_FRAMES:
-                self._at_once *= 2
+            if now - began > _MAX_TICK_S:
+                self._batch_frames = max(_MIN_FRAMES, self._batch_frames // 2)
+            elif self._batch_frames < _MAX_FRAMES:
+                self._batch_frames *= 2
             began = now
-            if now > until and self._reader.buffered:
+            if now > deadline and self._reader.buffered:
                 self.pause_reading_for(0)
 
     def pause_reading_for(self, seconds: float) -> None:
-        """Read nothing from the peer for ``seconds``: it asks for more than this side can do."""
+        """Stop reading from the peer for ``seconds``: it sends more than this side can handle."""
         if self._transport is not None and not self._transport.is_closing() and not self._read_paused:
             self._read_paused = True
             self._transport.pause_reading()
@@ -146,12 +149,17 @@ class Connection(asyncio.Protocol):
         self._resume_reading()
 
     def _resume_reading(self) -> None:
-        """Read from the peer again, unless its answers wait or reading is paused."""
-        if self._transport is not None and not self._write_paused and not self._read_paused and not self._transport.is_closing():
+        """Resume reading unless answers wait to be written or reading is paused."""
+        if (
+            self._transport is not None
+            and not self._write_paused
+            and not self._read_paused
+            and not self._transport.is_closing()
+        ):
             self._transport.resume_reading()
 
     def send(self, correlation: int, opcode: int, flags: int, header: bytes, attachment: Bytes = b"") -> None:
-        """Send a frame, together with all others of this turn. Once the connection has ended, nothing happens."""
+        """Send a frame at the end of this tick. Do nothing if the connection has ended."""
         if self._transport is None:
             return
         if not self._unsent:
@@ -163,7 +171,7 @@ class Connection(asyncio.Protocol):
             self._unsent.append(attachment)
 
     def send_frames(self, frames: bytes) -> None:
-        """Send frames that are ready, together with all others of this turn."""
+        """Send encoded ``frames`` at the end of this tick."""
         if self._transport is None:
             return
         if not self._unsent:
@@ -172,13 +180,13 @@ class Connection(asyncio.Protocol):
         self._unsent_bytes += len(frames)
 
     @property
-    def has_room(self) -> bool:
-        """Whether what is sent now will go out soon: the peer reads, and little waits."""
+    def is_writable(self) -> bool:
+        """Whether the peer reads and the send buffer is below its limit."""
         return not self._write_paused and self._unsent_bytes < _MAX_UNSENT_BYTES
 
-    def when_room(self, resume: Callable[[], None]) -> None:
-        """Call ``resume`` once there is room again; never, if the connection ends first."""
-        self._waiting_for_room.append(resume)
+    def on_writable(self, resume: Callable[[], None]) -> None:
+        """Call ``resume`` once the connection is writable again; never, if it ends first."""
+        self._writable_callbacks.append(resume)
 
     def _write(self) -> None:
         unsent, size = self._unsent, self._unsent_bytes
@@ -189,12 +197,12 @@ class Connection(asyncio.Protocol):
             else:
                 self._transport.writelines(unsent)
             if not self._write_paused:
-                self._deliver()  # what waited for room
-                while self._waiting_for_room and self.has_room:
-                    self._waiting_for_room.pop(0)()
+                self._deliver()  # frames that waited for buffer space
+                while self._writable_callbacks and self.is_writable:
+                    self._writable_callbacks.pop(0)()
 
     def close(self, reason: LiteMQError | None = None) -> None:
-        """End the connection once what was sent before has gone out."""
+        """Close the connection after writing the pending frames."""
         self._reason = self._reason or reason
         if self._transport is not None:
             self._write()
@@ -202,7 +210,7 @@ class Connection(asyncio.Protocol):
                 self._transport.close()
 
     def abort(self, reason: LiteMQError) -> None:
-        """End the connection now."""
+        """Close the connection at once, without writing pending frames."""
         self._reason = self._reason or reason
         if self._transport is not None:
             self._transport.abort()

@@ -1,4 +1,4 @@
-"""The event loop that servers and commands run on: uvloop where it is installed, asyncio's own elsewhere."""
+"""The event loop of servers and commands: uvloop if installed, else asyncio's own."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def _factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop of the fastest kind there is."""
+    """Create an event loop of the fastest kind available."""
     return _factory()()
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end on a loop of its own."""
+    """Run ``main`` to completion on a new event loop."""
     with asyncio.Runner(loop_factory=_factory()) as runner:
         return runner.run(main)

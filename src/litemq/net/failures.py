@@ -1,4 +1,4 @@
-"""Errors on the wire: a code and a message, which become the same class again at the other end."""
+"""The wire form of errors: a code and a message, decoded to the same class by the peer."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from litemq import errors
 from litemq.errors import LiteMQError, OverloadedError, RemoteError, SequenceGapError
 from litemq.proto.wire_pb2 import Failure
 
-__all__ = ["decode_failure", "encode_failure", "error_of"]
+__all__ = ["decode_failure", "encode_failure", "error_from_code"]
 
 
 def encode_failure(error: LiteMQError) -> bytes:
-    """The header of an error frame."""
+    """Encode ``error`` as the header of an error frame."""
     failure = Failure(code=error.code, message=str(error))
     if isinstance(error, OverloadedError):
         failure.retry_after_ms = error.retry_after_ms
@@ -28,18 +28,21 @@ _CLASSES = _by_code()
 
 
 def decode_failure(header: bytes) -> LiteMQError:
-    """Decode the error of an error frame. If its class needs more than a message, or is unknown here, the result carries the message only."""
+    """Decode the header of an error frame; see ``error_from_code`` for unknown codes."""
     failure = Failure.FromString(header)
     cls = _CLASSES.get(failure.code)
     if cls is not None and issubclass(cls, OverloadedError):
         return cls(failure.message, failure.retry_after_ms)
     if cls is SequenceGapError:
         return SequenceGapError(failure.message, failure.expected_sequence)
-    return error_of(failure.code, failure.message)
+    return error_from_code(failure.code, failure.message)
 
 
-def error_of(code: int, message: str) -> LiteMQError:
-    """The error with ``code``, made of ``message`` only."""
+def error_from_code(code: int, message: str) -> LiteMQError:
+    """Create the error with ``code`` and ``message``.
+
+    The result is a ``RemoteError`` if the code is unknown or its class needs more than a message.
+    """
     cls = _CLASSES.get(code)
     if cls is None or cls.__init__ is not Exception.__init__ or cls is LiteMQError:
         return RemoteError(code, message)

@@ -1,18 +1,18 @@
-"""The frame: what every message on a TCP connection looks like.
+"""The frame format of TCP connections, and a reader that splits a byte stream into frames.
 
 ::
 
     at  bytes  field
-     0      4  length of everything behind this field
-     4      4  correlation id: an answer carries its request's
+     0      4  length of the rest of the frame
+     4      4  correlation id: the same in a request and its answer
      8      2  opcode
     10      2  flags: bit 0 an answer, bit 1 an error
     12      4  length of the header
-    16         header: one protobuf message, which the opcode names
+    16         header: one protobuf message, whose type follows from the opcode
      …         attachment: raw bytes, usually records
 
-All integers big-endian. A frame that is too long, or whose header does not fit into it, ends the connection: what comes behind it can no
-longer be told from its inside.
+All integers are big-endian. A frame that is too long, or whose header does not fit into it, ends
+the connection, because the start of the next frame is unknown.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _AFTER_LENGTH: Final = PREFIX_BYTES - 4
 
 
 class Flag(IntFlag):
-    """What a frame is, besides what its opcode says."""
+    """The flags of a frame."""
 
     ANSWER = 1
     ERROR = 2
 
 
 class Frame(NamedTuple):
-    """One message, its parts still bytes."""
+    """One frame, undecoded."""
 
     correlation: int
     opcode: int
@@ -51,12 +51,12 @@ class Frame(NamedTuple):
 
 
 def frame_prefix(correlation: int, opcode: int, flags: int, header_bytes: int, attachment_bytes: int = 0) -> bytes:
-    """What stands before the header."""
+    """Encode the fixed fields in front of a frame's header."""
     return _pack_prefix(_AFTER_LENGTH + header_bytes + attachment_bytes, correlation, opcode, flags, header_bytes)
 
 
 class Prefix(NamedTuple):
-    """What stands before the header, read."""
+    """The fixed fields in front of a frame's header."""
 
     correlation: int
     opcode: int
@@ -66,7 +66,7 @@ class Prefix(NamedTuple):
 
 
 def parse_prefix(data: bytes | memoryview, max_frame_bytes: int) -> Prefix:
-    """The first bytes of a frame. Raises ``ProtocolError`` where the stream cannot be trusted."""
+    """Decode a frame's prefix. Raise ``ProtocolError`` if the lengths are invalid."""
     length, correlation, opcode, flags, header_bytes = _PREFIX.unpack(data)
     if length > max_frame_bytes or length < _AFTER_LENGTH + header_bytes:
         raise _too_long(length, header_bytes, max_frame_bytes)
@@ -74,32 +74,32 @@ def parse_prefix(data: bytes | memoryview, max_frame_bytes: int) -> Prefix:
 
 
 def _too_long(length: int, header_bytes: int, limit: int) -> ProtocolError:
-    return ProtocolError(f"a frame of {length} bytes with a header of {header_bytes}: at most {limit} are taken")
+    return ProtocolError(f"a frame of {length} bytes with a header of {header_bytes}: at most {limit} are accepted")
 
 
 class FrameReader:
-    """Takes what comes from a connection in any pieces, and gives whole frames."""
+    """A buffer that collects received bytes and returns whole frames."""
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._needed = PREFIX_BYTES  # bytes that must be buffered before the next frame can be whole
-        self._data = b""  # what is being cut, from a place on
+        self._data = b""  # split into frames up to ``_at``
         self._at = 0
-        self._pieces: list[bytes] = []  # what has come since
+        self._pieces: list[bytes] = []  # received since
         self._size = 0
 
     def feed(self, data: bytes) -> None:
-        """More bytes have come."""
+        """Append received bytes."""
         self._pieces.append(data)
         self._size += len(data)
 
     @property
     def buffered(self) -> int:
-        """How many bytes wait here."""
+        """The number of buffered bytes."""
         return self._size
 
     def frames(self, limit: int) -> list[Frame]:
-        """Take up to ``limit`` whole frames. Raise ``ProtocolError`` if the stream cannot be trusted."""
+        """Take up to ``limit`` whole frames. Raise ``ProtocolError`` if one is invalid."""
         if self._size < self._needed:
             return []
         if self._pieces:
@@ -115,7 +115,7 @@ class FrameReader:
         return found
 
     def _split(self, limit: int) -> tuple[list[Frame], int, int]:
-        """Return the frames, where they end, and how many bytes the next one needs."""
+        """Return the frames, their end, and the number of bytes that the next one needs."""
         data, at, end = self._data, self._at, len(self._data)
         if native.enabled and type(data) is bytes:
             native_result = native.loops.split_frames(data, at, limit, self._max_frame_bytes, Frame)
@@ -132,6 +132,8 @@ class FrameReader:
                 return found, at, frame_end - at
             header_at = at + PREFIX_BYTES
             attachment_at = header_at + header_bytes
-            found.append(Frame(correlation, opcode, flags, data[header_at:attachment_at], data[attachment_at:frame_end]))
+            found.append(
+                Frame(correlation, opcode, flags, data[header_at:attachment_at], data[attachment_at:frame_end])
+            )
             at = frame_end
         return found, at, PREFIX_BYTES

@@ -1,4 +1,4 @@
-"""The base of every channel that carries requests: a callback, a future or a timeout for each answer."""
+"""The base class of request channels: answers by callback, by future, or with a timeout."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ __all__ = ["Answer", "AnswerCallback", "RequestChannel"]
 
 
 class Answer(NamedTuple):
-    """A server's answer, its parts still bytes."""
+    """A server's answer, undecoded."""
 
     header: bytes
     attachment: bytes
 
 
-# The channel calls it once for each request: with the answer's header and attachment, or with the error that came instead.
+# Called once per request, with the answer's header and attachment or with the error.
 AnswerCallback = Callable[[bytes, bytes, LiteMQError | None], None]
 
 
 class RequestChannel(ABC):
-    """A channel to one server; a subclass implements ``call``."""
+    """A channel to one server. Subclasses implement ``call``."""
 
     address: str
 
     @abstractmethod
     def call(self, opcode: int, header: bytes, attachment: Bytes, answered: AnswerCallback) -> None:
-        """Send a request. The channel calls ``answered`` once: in the turn in which it reads the answer, or when the connection is lost."""
+        """Send a request. Call ``answered`` once, on the answer or when the connection is lost."""
 
     def ask(self, opcode: int, header: bytes, attachment: Bytes = b"") -> asyncio.Future[Answer]:
-        """Send a request and return a future of its answer, or of the error that the server answered with."""
+        """Send a request and return a future of its answer or error."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def answered(header: bytes, attachment: bytes, error: LiteMQError | None) -> None:
@@ -48,8 +48,15 @@ class RequestChannel(ABC):
         self.call(opcode, header, attachment, answered)
         return future
 
-    async def request(self, opcode: int, header: bytes, attachment: Bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
-        """Send a request and wait for its answer. The channel drops an answer that comes after ``timeout``."""
+    async def request(
+        self,
+        opcode: int,
+        header: bytes,
+        attachment: Bytes = b"",
+        *,
+        timeout: float,  # noqa: ASYNC109
+    ) -> Answer:
+        """Send a request and wait up to ``timeout`` seconds. The channel drops a later answer."""
         try:
             async with asyncio.timeout(timeout):
                 return await self.ask(opcode, header, attachment)

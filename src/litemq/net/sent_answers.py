@@ -1,15 +1,16 @@
-"""The answers that a busy broker gives most: those to what was sent.
+"""Answers to SEND, the most frequent answers of a busy broker, packed in bulk.
 
-Each is a frame of 34 bytes, whatever it says::
+Each is a frame of 34 bytes::
 
     at  bytes  field
-     0     16  the prefix of a frame: flags say an answer, the header has 18 bytes, there is no attachment
+     0     16  frame prefix: an answer with a header of 18 bytes and no attachment
     16      1  0x09: field 1 of SendAnswer, eight bytes
     17      8  queue_offset, little-endian
     25      1  0x11: field 2 of SendAnswer, eight bytes
     26      8  store_timestamp, little-endian
 
-So the answers to all requests of a turn are put together at once, and read without a parser.
+The fixed size lets the broker build all answers of a tick at once, and clients read them without
+a protobuf parser.
 """
 
 from __future__ import annotations
@@ -50,22 +51,27 @@ _SEND: Final = int(Opcode.SEND)
 
 
 def pack_sent_answer(queue_offset: int, store_timestamp: int) -> bytes:
-    """The header of one answer."""
+    """Pack the header of one answer."""
     return _HEADER.pack(_OFFSET_TAG, queue_offset, _TIMESTAMP_TAG, store_timestamp)
 
 
 def unpack_sent_answer(header: bytes) -> tuple[int, int] | None:
-    """The queue offset and the store timestamp of a plain answer; ``None`` where it has more to say, or another form: then the parser is to be asked."""
+    """Return the queue offset and the store timestamp.
+
+    Return ``None`` if the header has other fields or another encoding: then use the parser.
+    """
     if len(header) != _HEADER.size:
         return None
     first, queue_offset, second, store_timestamp = _HEADER.unpack(header)
     return (queue_offset, store_timestamp) if first == _OFFSET_TAG and second == _TIMESTAMP_TAG else None
 
 
-def pack_sent_answers(correlations: list[int], queue_offsets: Sequence[int] | npt.NDArray[np.int64], store_timestamp: int) -> bytes:
-    """The whole frames that answer several requests, stored at one time, each with its own offset."""
+def pack_sent_answers(
+    correlations: list[int], queue_offsets: Sequence[int] | npt.NDArray[np.int64], store_timestamp: int
+) -> bytes:
+    """Pack one answer frame per request, each with its own offset and a common timestamp."""
     if len(queue_offsets) != len(correlations):
-        raise InvalidArgumentError(f"{len(correlations)} requests and {len(queue_offsets)} offsets")
+        raise InvalidArgumentError(f"{len(correlations)} requests, but {len(queue_offsets)} offsets")
     offsets = queue_offsets.tolist() if isinstance(queue_offsets, np.ndarray) else list(queue_offsets)
     if native.enabled:
         native_result = native.loops.pack_sent_answers(correlations, offsets, _SEND, store_timestamp)
@@ -83,5 +89,5 @@ def pack_sent_answers(correlations: list[int], queue_offsets: Sequence[int] | np
         frames["queue_offset"] = offsets
         frames["store_timestamp"] = store_timestamp
     except OverflowError as error:
-        raise InvalidArgumentError(f"an answer's numbers are too large for it: {error}") from None
+        raise InvalidArgumentError(f"a number is too large for an answer: {error}") from None
     return frames.tobytes()

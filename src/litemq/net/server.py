@@ -1,7 +1,7 @@
-"""The listening side: greets whoever connects, and hands over what they ask.
+"""The frame server: accepts connections, performs the HELLO handshake and passes requests on.
 
-The first frame of a connection is HELLO, within a few seconds; everything else ends it. A connection on which nothing is heard for long
-ends, too: clients say PING when they have nothing to ask.
+A connection must send HELLO as its first frame within ``handshake_timeout_ms``. The server closes
+connections that are silent for ``idle_timeout_ms``; idle clients send PING.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
 __all__ = ["FrameServer", "ServerLimits", "Session"]
 
-_PING: Final = int(Opcode.PING)  # a plain number: it is compared with each request's
+_PING: Final = int(Opcode.PING)  # a plain int: compared with every request's opcode
 _LOG = logging.getLogger(__name__)
-_REST_S: Final = 0.02
+_OVERLOAD_PAUSE_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What a server takes from whoever connects."""
+    """The limits of a server for its clients."""
 
     max_frame_bytes: int = 16 << 20
     max_connections: int = 10_000
-    handshake_timeout_ms: int = 5_000  # also for the rest of a frame that has begun
+    handshake_timeout_ms: int = 5_000  # also for the rest of an incomplete frame
     idle_timeout_ms: int = 120_000
 
 
 class Session:
-    """One client that has said who it is, or is about to."""
+    """One client connection; ``hello`` is ``None`` until the handshake."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -67,29 +67,33 @@ class Session:
         return self.hello.client_id if self.hello is not None else ""
 
     @property
-    def has_room(self) -> bool:
-        return self._connection.has_room
+    def is_writable(self) -> bool:
+        return self._connection.is_writable
 
-    def when_room(self, resume: Callable[[], None]) -> None:
-        self._connection.when_room(resume)
+    def on_writable(self, resume: Callable[[], None]) -> None:
+        self._connection.on_writable(resume)
 
     def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
-        """Answer a request; once the client has gone, nothing happens."""
+        """Answer a request. Do nothing if the client has disconnected."""
         self._connection.send(frame[0], frame[1], Flag.ANSWER, header, attachment)
 
     def answer_sent(self, correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> None:
-        """Answer many sends at once."""
+        """Answer many SEND requests at once."""
         self._connection.send_frames(pack_sent_answers(correlations, queue_offsets, store_timestamp))
 
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
-        """Answer a request with an error. Whoever asks for too much is not listened to for a moment: refusing is work, too."""
+        """Answer a request with ``error``; on overload, stop reading from the client briefly."""
         if isinstance(error, OverloadedError):
-            self._connection.pause_reading_for(_REST_S)
+            self._connection.pause_reading_for(_OVERLOAD_PAUSE_S)
         self._connection.send(frame[0], frame[1], Flag.ANSWER | Flag.ERROR, encode_failure(error))
 
 
 class FrameServer:
-    """Listens, and calls ``handle`` with the requests of a session that arrived together, ``on_session_end`` when a session ends."""
+    """A TCP server.
+
+    It calls ``handle`` with the requests of a session that arrived together, and
+    ``on_session_end`` when a session ends.
+    """
 
     def __init__(
         self,
@@ -109,20 +113,27 @@ class FrameServer:
 
     @property
     def sessions(self) -> int:
-        """How many connections there are."""
+        """The number of connections."""
         return len(self._sessions)
 
-    async def start(self, host: str, port: int, *, insecure: bool = False, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
-        """Listen; returns the address, with the port that was chosen where 0 was asked for."""
+    async def start(
+        self, host: str, port: int, *, insecure: bool = False, tls: ssl.SSLContext | None = None
+    ) -> tuple[str, int]:
+        """Listen; return host and port. Port 0 chooses a free port.
+
+        Raise unless ``host`` is a loopback address or ``insecure`` is set.
+        """
         if not insecure and not is_loopback(host):
             raise InvalidArgumentError(
-                f"listening on {host} lets everybody in who reaches it: users and rights are not checked yet. "
-                "Listen on 127.0.0.1, or say --insecure if the network is yours alone"
+                f"listening on {host} is insecure: LiteMQ does not authenticate clients yet. "
+                "Listen on 127.0.0.1, or pass --insecure if only trusted clients can reach this network"
             )
         loop = asyncio.get_running_loop()
         try:
             handshake = self._limits.handshake_timeout_ms / 1000 if tls is not None else None
-            self._server = await loop.create_server(self._connect, host, port, ssl=tls, ssl_handshake_timeout=handshake, backlog=1024)
+            self._server = await loop.create_server(
+                self._connect, host, port, ssl=tls, ssl_handshake_timeout=handshake, backlog=1024
+            )
         except OSError as error:
             refused = AddressInUseError if error.errno == errno.EADDRINUSE else InvalidArgumentError
             raise refused(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
@@ -131,10 +142,12 @@ class FrameServer:
         return str(address[0]), int(address[1])
 
     def _connect(self) -> Connection:
-        return Connection(self._on_frames, self._on_lost, max_frame_bytes=self._limits.max_frame_bytes, on_open=self._begin)
+        return Connection(
+            self._on_frames, self._on_lost, max_frame_bytes=self._limits.max_frame_bytes, on_open=self._begin
+        )
 
     def _begin(self, connection: Connection) -> None:
-        # Not before: of a TLS handshake that fails, nobody would hear the end.
+        # Not in ``_connect``: if a TLS handshake fails, ``_on_lost`` is never called.
         self._sessions[connection] = Session(connection)
 
     def _on_lost(self, connection: Connection, reason: LiteMQError) -> None:
@@ -164,27 +177,27 @@ class FrameServer:
 
     def _greet(self, session: Session, frame: Frame) -> None:
         if frame.opcode != Opcode.HELLO or frame.flags:
-            raise ProtocolError(f"{session.peer} began with opcode {frame.opcode}: HELLO comes first")
+            raise ProtocolError(f"{session.peer} sent opcode {frame.opcode} before HELLO")
         if self.sessions > self._limits.max_connections:
-            raise ConnectionLostError(f"there are {self._limits.max_connections} connections already: try again later")
+            raise ConnectionLostError(
+                f"the server has reached its limit of {self._limits.max_connections} connections: retry later"
+            )
         try:
             hello = Hello.FromString(frame.header)
         except DecodeError as error:
-            raise ProtocolError(f"{session.peer}: the header of HELLO cannot be read: {error}") from error
+            raise ProtocolError(f"{session.peer} sent an invalid HELLO header: {error}") from error
         if not hello.least_version <= PROTOCOL_VERSION <= hello.most_version:
             raise UnsupportedVersionError(
-                f"this server speaks version {PROTOCOL_VERSION} of the protocol, the client {hello.least_version} to {hello.most_version}"
+                f"this server supports protocol version {PROTOCOL_VERSION}, "
+                f"the client {hello.least_version} to {hello.most_version}"
             )
         session.hello = hello
         limits = self._limits
-        session.answer(
-            frame,
-            HelloAnswer(version=PROTOCOL_VERSION, max_frame_bytes=limits.max_frame_bytes, software=self._software).SerializeToString(),
-        )
+        answer = HelloAnswer(version=PROTOCOL_VERSION, max_frame_bytes=limits.max_frame_bytes, software=self._software)
+        session.answer(frame, answer.SerializeToString())
 
     async def _sweep(self) -> None:
-        """End the connections that never said who they are, those that stopped in the middle of a frame, which takes memory, and those
-        that have been silent for too long."""
+        """Close connections that sent no HELLO, that stopped inside a frame, or that are idle."""
         loop = asyncio.get_running_loop()
         handshake, idle = self._limits.handshake_timeout_ms / 1000, self._limits.idle_timeout_ms / 1000
         while True:
@@ -192,14 +205,15 @@ class FrameServer:
             now = loop.time()
             for connection, session in list(self._sessions.items()):
                 if session.hello is None and now - session.begun_at > handshake:
-                    connection.abort(ProtocolError(f"{session.peer} did not say HELLO within {handshake:g} s"))
+                    connection.abort(ProtocolError(f"{session.peer} did not send HELLO within {handshake:g} s"))
                 elif connection.is_torn and now - connection.heard_at > handshake:
-                    connection.abort(ProtocolError(f"{session.peer} stopped in the middle of a frame for {handshake:g} s"))
+                    stalled = f"{session.peer} did not complete a frame within {handshake:g} s"
+                    connection.abort(ProtocolError(stalled))
                 elif now - connection.heard_at > idle:
-                    connection.abort(ConnectionLostError(f"{session.peer} was silent for {idle:g} s"))
+                    connection.abort(ConnectionLostError(f"{session.peer} was idle for {idle:g} s"))
 
     async def close(self) -> None:
-        """Stop listening, and end all connections once what was answered has gone out."""
+        """Stop listening, write the pending answers and close all connections."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -208,7 +222,7 @@ class FrameServer:
             self._server.close()
         for connection in list(self._sessions):
             connection.close(ConnectionLostError("the server is stopping"))
-        # What a client does not read is not waited for.
+        # Wait at most a second: a client may never read its answers.
         for _ in range(20):
             if not self._sessions:
                 break
@@ -218,7 +232,7 @@ class FrameServer:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
+    """Return whether ``host`` is reachable from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

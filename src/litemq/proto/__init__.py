@@ -1,1 +1,1 @@
-"""The schema: ``*.proto``, and what ``just proto`` generates from them."""
+"""Protobuf schemas (``*.proto``) and the modules that ``just proto`` generates from them."""

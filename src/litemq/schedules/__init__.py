@@ -1,4 +1,4 @@
-"""Schedules: the next time of a cron expression in a time zone, or of an interval.
+"""Schedules of jobs: cron expressions with time zones, and intervals.
 
 Entry points: ``cron_schedule`` parses an expression, ``EverySchedule`` is an interval. Both are
 pure: they map a time to the next time, and read no clock.

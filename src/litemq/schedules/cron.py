@@ -1,4 +1,4 @@
-"""The next time of a cron expression in a time zone. Pure, and fast enough for a million jobs.
+"""Cron schedules: the next time of an expression in a time zone, fast enough for a million jobs.
 
 An expression has six fields: second, minute, hour, day of month, month, day of week. With five
 fields, the second is 0. If both days are restricted, a day that matches either matches, as in cron.
@@ -18,15 +18,15 @@ from typing import Final, Protocol
 
 from litemq.errors import CronSyntaxError
 from litemq.schedules.fields import DAY_OF_MONTH, DAY_OF_WEEK, HOUR, MINUTE, MONTH, Field, parse_field
-from litemq.schedules.zones import DAY_SECONDS, clock_of, first_change, zone_of
+from litemq.schedules.zones import DAY_SECONDS, first_change, time_zone, zone_clock
 
 __all__ = ["NEVER", "CronSchedule", "Schedule", "cron_schedule"]
 
 NEVER: Final = 1 << 62
-_YEARS: Final = 50  # without any time: it never matches. The fifth Monday of February comes every 28 years, or 40
+_MAX_YEARS: Final = 50  # without a match; five Mondays in February are up to 40 years apart
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _LAST_DAY: Final = date(9999, 12, 31).toordinal() - _EPOCH
-_MOST_CHARS: Final = 255
+_MAX_CHARACTERS: Final = 255
 _ALIASES: Final = {
     "@yearly": "0 0 0 1 1 *",
     "@annually": "0 0 0 1 1 *",
@@ -42,12 +42,12 @@ class Schedule(Protocol):
     """The times at which a job runs."""
 
     def next(self, after: int) -> int:
-        """The first time (ms) later than another; ``NEVER`` where there is none."""
+        """Return the first time (ms) later than ``after``; ``NEVER`` if there is none."""
         ...
 
 
 class CronSchedule:
-    """The times of an expression in a time zone."""
+    """The times of a cron expression in a time zone."""
 
     __slots__ = (
         "_asked",
@@ -78,19 +78,19 @@ class CronSchedule:
         self._either = not (fields[DAY_OF_MONTH].is_any or fields[DAY_OF_WEEK].is_any)
         self._fixed = not (fields[MINUTE].is_star or fields[HOUR].is_star)
         self._zone = zone
-        self._clock = None if zone is None else clock_of(zone)
-        # Jobs that share a schedule ask for the same two times: the tick that is due, and the next.
+        self._clock = None if zone is None else zone_clock(zone)
+        # Caches two results: jobs that share a schedule need the tick that is due, and the next.
         self._asked = self._asked_before = -1
         self._found = self._found_before = NEVER
         self._can_be_never = not (fields[DAY_OF_MONTH].is_any or self._either) or bool(self._nth)
 
     @property
     def can_be_never(self) -> bool:
-        """Whether it has days that no month may have."""
+        """Whether the expression may restrict days so that no month has them."""
         return self._can_be_never
 
     def next(self, after: int) -> int:
-        """The first time (ms) later than another; ``NEVER`` where there is none."""
+        """Return the first time (ms) later than ``after``; ``NEVER`` if there is none."""
         second = after // 1000
         if second == self._asked:
             return self._found
@@ -101,17 +101,17 @@ class CronSchedule:
         elif self._fixed:
             found = self._at_fixed_time(second)
         else:
-            found = self._as_time_passes(second)
+            found = self._follow_clock(second)
         self._asked_before, self._found_before = self._asked, self._found
         self._asked, self._found = second, NEVER if found is None else found * 1000
         return self._found
 
-    # On a clock that never changes; seconds since 1970 as it shows them ---------------------------
+    # Local time, in seconds since 1970 as the clock shows them ------------------------------------
 
     def _local(self, after: int) -> int | None:
-        """The first match later than ``after``."""
+        """Return the first match later than ``after``."""
         day, second = divmod(after + 1, DAY_SECONDS)
-        limit = min(day + _YEARS * 366, _LAST_DAY)
+        limit = min(day + _MAX_YEARS * 366, _LAST_DAY)
         while day <= limit:
             today = date.fromordinal(day + _EPOCH)
             if today.month not in self._months:
@@ -144,7 +144,7 @@ class CronSchedule:
         return (number, -1) in self._nth and day.day + 7 > monthrange(day.year, day.month)[1]
 
     def _time_from(self, second: int) -> int | None:
-        """The first time of a day that is not before a second of it."""
+        """Return the first matching second of a day that is not before ``second``."""
         hour, rest = divmod(second, 3600)
         minute, second = divmod(rest, 60)
         hours, minutes, seconds = self._hours, self._minutes, self._seconds
@@ -161,17 +161,18 @@ class CronSchedule:
             at = bisect_right(hours, hour)
         return hours[at] * 3600 + minutes[0] * 60 + seconds[0] if at < len(hours) else None
 
-    # On a clock that changes; seconds since 1970 --------------------------------------------------
+    # Time zones with changing offsets, in seconds since 1970 --------------------------------------
 
     def _offset(self, second: int) -> int:
-        """What the clock shows at a moment, less the moment itself."""
+        """Return the UTC offset of the clock at ``second``."""
         clock = self._clock
         if clock is None:
             return 0
         return clock.offset if clock.begin <= second < clock.end else clock.offset_at(second)
 
-    def _as_time_passes(self, after: int) -> int | None:
-        limit = after + _YEARS * 366 * DAY_SECONDS
+    def _follow_clock(self, after: int) -> int | None:
+        """Return the next match of a schedule that follows the clock as shown."""
+        limit = after + _MAX_YEARS * 366 * DAY_SECONDS
         while after < limit:
             offset = self._offset(after + 1)
             shown = self._local(after + offset)
@@ -180,12 +181,13 @@ class CronSchedule:
             change = self._first_change(after + 1, shown - offset, offset)
             if change is None:
                 return shown - offset
-            after = change - 1  # the clock is another from there on
+            after = change - 1  # the offset changes there: search from there
         return None
 
     def _at_fixed_time(self, after: int) -> int | None:
+        """Return the next match of a schedule at fixed times of day: once a day."""
         shown = after + self._offset(after)
-        # The loop ends early: only in an hour that occurs twice is a moment not later.
+        # The loop ends early: a moment is not after ``after`` only in an hour that occurs twice.
         for _ in range(DAY_SECONDS):
             found = self._local(shown)
             if found is None:
@@ -197,9 +199,9 @@ class CronSchedule:
         return None
 
     def _first_moment(self, shown: int) -> int:
-        """When a clock first shows a time; for one that it passes over, the moment after the gap."""
+        """Return when the clock first shows ``shown``; if it skips that, the end of the gap."""
         offset = self._offset(shown - self._offset(shown))
-        # A clock that is set back shows it earlier, one that was set forward may never: both are within a day.
+        # A clock set back shows it earlier, a clock set forward may skip it; both within a day.
         earlier, later = self._offset(shown - DAY_SECONDS), self._offset(shown + DAY_SECONDS)
         if earlier == later == offset:
             return shown - offset
@@ -210,7 +212,7 @@ class CronSchedule:
         return self._first_change(first, last, self._offset(first)) or last
 
     def _first_change(self, begin: int, end: int, offset: int) -> int | None:
-        """The first moment of begin … end at which the clock has another offset."""
+        """Return the first moment in ``begin`` … ``end`` whose offset is not ``offset``."""
         clock = self._clock
         if clock is None or (clock.begin <= begin and end < clock.end):
             return None
@@ -219,9 +221,9 @@ class CronSchedule:
 
 @lru_cache(maxsize=50_000)
 def cron_schedule(expression: str, timezone: str = "") -> CronSchedule:
-    """Parse ``expression``; ``timezone`` is UTC by default. Raise ``CronSyntaxError`` if invalid."""
-    if len(expression) > _MOST_CHARS:
-        raise CronSyntaxError(f"a cron expression of {len(expression)} characters: at most {_MOST_CHARS} are allowed")
+    """Parse ``expression``; the default ``timezone`` is UTC. Raise ``CronSyntaxError``."""
+    if len(expression) > _MAX_CHARACTERS:
+        raise CronSyntaxError(f"a cron expression of {len(expression)} characters: use at most {_MAX_CHARACTERS}")
     fields = _ALIASES.get(expression.strip().lower(), expression).lower().split()
     if len(fields) == 5:
         fields.insert(0, "0")
@@ -230,7 +232,7 @@ def cron_schedule(expression: str, timezone: str = "") -> CronSchedule:
             f"{expression!r} has {len(fields)} fields: write second minute hour day month weekday, "
             f"or five without the second; or {', '.join(_ALIASES)}, @every 90s"
         )
-    schedule = CronSchedule([parse_field(position, text) for position, text in enumerate(fields)], zone_of(timezone))
+    schedule = CronSchedule([parse_field(position, text) for position, text in enumerate(fields)], time_zone(timezone))
     if schedule.can_be_never and schedule.next(0) == NEVER:
         raise CronSyntaxError(f"{expression!r} never matches: no month has that day")
     return schedule

@@ -1,6 +1,6 @@
-"""Time zones: the offset of a zone's clock at a moment, and the moments at which it changes.
+"""Time zones: the UTC offset at a moment, and the moments at which it changes.
 
-Moments and offsets are whole seconds, except in ``shown``. A zone of ``None`` is UTC.
+Moments and offsets are whole seconds, except in ``local_time``. A zone of ``None`` is UTC.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from litemq.errors import CronSyntaxError
 
-__all__ = ["DAY_SECONDS", "Clock", "clock_of", "first_change", "shown", "zone_of"]
+__all__ = ["DAY_SECONDS", "Clock", "first_change", "local_time", "time_zone", "zone_clock"]
 
 DAY_SECONDS: Final = 86_400
-_PROBE: Final = 7 * DAY_SECONDS  # no zone changes its clocks twice within this
-_REMEMBERED: Final = 60 * DAY_SECONDS
+_PROBE: Final = 7 * DAY_SECONDS  # no zone changes its offset twice within this
+_CACHED: Final = 60 * DAY_SECONDS
 
 
 class Clock:
-    """A zone's clock. It caches the last ``offset``, valid at least from ``begin`` to ``end``."""
+    """A zone with a cached UTC ``offset``, valid at least from ``begin`` to ``end``."""
 
     __slots__ = ("begin", "end", "offset", "zone")
 
@@ -29,19 +29,19 @@ class Clock:
         self.begin = self.end = self.offset = 0
 
     def offset_at(self, second: int) -> int:
-        """Return the offset at ``second``: the time that the clock shows, minus the moment."""
+        """Return the UTC offset at ``second``."""
         offset = _offset(self.zone, second)
         begin = second - 2 * DAY_SECONDS
         known = self.begin <= begin < self.end
         if not known and first_change(self.zone, begin, second, _offset(self.zone, begin)) is None:
-            end = first_change(self.zone, second, second + _REMEMBERED, offset) or second + _REMEMBERED
+            end = first_change(self.zone, second, second + _CACHED, offset) or second + _CACHED
             self.begin, self.end, self.offset = begin, end, offset
         return offset
 
 
 @lru_cache(maxsize=1_000)
-def clock_of(zone: tzinfo) -> Clock:
-    """Return the zone's clock, which every schedule in the zone shares."""
+def zone_clock(zone: tzinfo) -> Clock:
+    """Return the clock of ``zone``, shared by all schedules in the zone."""
     return Clock(zone)
 
 
@@ -64,18 +64,18 @@ def first_change(zone: tzinfo, begin: int, end: int, offset: int) -> int | None:
 
 
 @lru_cache(maxsize=1_000)
-def zone_of(timezone: str) -> tzinfo | None:
-    """Return the time zone of a name; ``None`` for UTC."""
+def time_zone(timezone: str) -> tzinfo | None:
+    """Return the zone with the name ``timezone``; ``None`` for UTC."""
     if timezone in ("", "UTC", "Etc/UTC"):
         return None
     try:
         zone = ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         names = "Asia/Shanghai, Europe/Berlin or UTC"
-        raise CronSyntaxError(f"timezone {timezone!r} is not known: use a name such as {names}") from None
+        raise CronSyntaxError(f"unknown timezone {timezone!r}: use a name such as {names}") from None
     return zone
 
 
-def shown(moment: int, timezone: str) -> datetime:
-    """Convert ``moment`` (ms) to the date and time that the zone's clocks show."""
-    return datetime.fromtimestamp(moment / 1000, zone_of(timezone) or UTC)
+def local_time(moment: int, timezone: str) -> datetime:
+    """Convert ``moment`` (ms) to the local date and time in ``timezone``."""
+    return datetime.fromtimestamp(moment / 1000, time_zone(timezone) or UTC)

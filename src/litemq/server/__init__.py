@@ -1,1 +1,1 @@
-"""The processes: a NameServer and a broker behind framed TCP, with their settings."""
+"""The server processes: a broker and a NameServer on TCP, with their settings."""

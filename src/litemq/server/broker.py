@@ -1,4 +1,4 @@
-"""A broker as a server: load, lock, recover, bind, run."""
+"""The broker process: open and recover the store, listen, register, run until stopped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 
 async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
-    """Serve until ``stop`` is set. Call ``ready`` with the address once the broker accepts requests."""
+    """Serve until ``stop`` is set. Call ``ready`` with the address once clients can connect."""
     loop = asyncio.get_running_loop()
     clock = BrokerClock(SystemClock())
     _tune_interpreter()
@@ -66,14 +66,20 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
                 port=address[1],
                 started_at=started_at,
                 default_durability=config.default_durability,
-                topics=[TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in broker.topics],
+                topics=[
+                    TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities)
+                    for topic in broker.topics
+                ],
                 software=f"litemq {__version__}",
             )
 
         registration = Registration([check_address("nameservers", server) for server in config.nameservers], facts)
-        broker = Broker(store, clock, limits, announcer=registration, identity=BrokerIdentity(config.broker_name, config.zone))
+        identity = BrokerIdentity(config.broker_name, config.zone)
+        broker = Broker(store, clock, limits, announcer=registration, identity=identity)
         frame_limits = ServerLimits(max_frame_bytes=max(16 << 20, 2 * config.max_record_bytes))
-        server = FrameServer(broker.handle, software=f"litemq {__version__}", limits=frame_limits, on_session_end=broker.caller_gone)
+        server = FrameServer(
+            broker.handle, software=f"litemq {__version__}", limits=frame_limits, on_session_end=broker.caller_gone
+        )
         try:
             address = await server.start(config.host, config.port, insecure=config.insecure)
             async with asyncio.TaskGroup() as background:
@@ -91,10 +97,10 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
 
 
 def _tune_interpreter() -> None:
-    """For a process that answers within milliseconds, beside threads that write behind it.
+    """Tune the interpreter for answers within milliseconds beside writer threads.
 
-    A thread that computes hands over after half a millisecond instead of five; and what was imported is not looked through for garbage again
-    and again, nor are the requests of each turn, which are gone at its end.
+    Threads switch after 0.5 ms instead of 5. The garbage collector ignores imported modules and
+    runs rarely, because the objects of a request are freed at the end of its tick anyway.
     """
     sys.setswitchinterval(0.0005)
     gc.collect()
@@ -103,7 +109,7 @@ def _tune_interpreter() -> None:
 
 
 async def _wait_registered(registration: Registration, stop: asyncio.Event) -> None:
-    """Wait for the first registration, so that clients find a broker that is ready; not for long, if every NameServer is down."""
+    """Wait up to ``_REGISTER_TIMEOUT_S`` for the first registration: clients need the route."""
     waiting = [asyncio.create_task(registration.wait_registered()), asyncio.create_task(stop.wait())]
     await asyncio.wait(waiting, timeout=_REGISTER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:

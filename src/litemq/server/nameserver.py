@@ -1,4 +1,4 @@
-"""A NameServer's process, from top to bottom: open the store, listen, sweep, stop."""
+"""The NameServer process: open the store, listen, sweep until stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STORE_FILE: Final = "cluster.db"
 
 
 async def run_nameserver(config: NameServerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
-    """Serve until ``stop`` is set. ``ready`` is called with the address once brokers and clients can connect."""
+    """Serve until ``stop`` is set. Call ``ready`` with the address once clients can connect."""
     with contextlib.closing(EmbeddedStore(Path(config.data_path) / STORE_FILE)) as store:
         names = NameServer(store, config.limits)
         server = FrameServer(names.handle, software=f"litemq {__version__}", on_session_end=names.caller_gone)

@@ -1,7 +1,7 @@
-"""The registration of a broker with its NameServers: its address and topics, then a heartbeat every second.
+"""Registration of a broker with its NameServers, followed by a heartbeat every second.
 
-Each NameServer has its own connection. The broker retries one that is down, logs the failure once and never stops because of it: clients
-keep the routes they have.
+Each NameServer has its own connection. If one is down, the broker logs the failure once, retries
+and keeps serving: clients keep the routes they have.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _MAX_PAUSE_S: Final = 1.0
 _TIMEOUT_S: Final = 5.0
 _DEREGISTER_TIMEOUT_S: Final = 0.5
 _ANNOUNCE_TIMEOUT_S: Final = 1.0
-_MIN_INTERVAL_S: Final = 0.05  # between two registrations: a thousand topics created in a row are few requests
+_MIN_INTERVAL_S: Final = 0.05  # between two registrations: groups the creation of many topics
 _HEARTBEAT_MS: Final = range(50, 60_001)  # accepted from a NameServer
 _DEFAULT_HEARTBEAT_MS: Final = 1_000
 
 
 class Registration:
-    """Keeps a broker registered while it runs. Each registration calls ``facts`` for the current facts."""
+    """The registration of a broker with all NameServers. ``facts`` returns the current facts."""
 
     def __init__(self, nameservers: Iterable[tuple[str, int]], facts: Callable[[], BrokerFacts]) -> None:
         self._nameservers = [_NameServerRegistration(host, port, facts) for host, port in nameservers]
         if not self._nameservers:
-            raise InvalidArgumentError("a broker without a NameServer is found by nobody: name at least one")
+            raise InvalidArgumentError("a broker needs at least one NameServer, so that clients find it")
         self._closing = asyncio.Event()
 
     async def run(self) -> None:
-        """Run until ``close``, then deregister from every NameServer that answers within half a second."""
+        """Run until ``close``, then deregister from every NameServer that answers in time."""
         async with asyncio.TaskGroup() as background:
             runs = [background.create_task(nameserver.run()) for nameserver in self._nameservers]
             await self._closing.wait()
@@ -53,16 +53,16 @@ class Registration:
                 task.cancel()
 
     def close(self) -> None:
-        """The broker stops: let ``run`` end."""
+        """Let ``run`` deregister and return."""
         self._closing.set()
 
     def changed(self) -> None:
-        """Register again at once: the facts have changed, for example because a topic was created."""
+        """Register again at once, because the facts have changed, for example by a new topic."""
         for nameserver in self._nameservers:
             nameserver.changed()
 
     async def announce(self) -> None:
-        """Register again, and wait up to a second until the NameServers that can be reached have acknowledged."""
+        """Register again, and wait up to a second for the reachable NameServers to acknowledge."""
         self.changed()
         reachable = [nameserver for nameserver in self._nameservers if nameserver.registered.is_set()]
         if reachable:
@@ -73,11 +73,11 @@ class Registration:
 
     @property
     def registered(self) -> int:
-        """How many NameServers know this broker."""
+        """The number of NameServers that have registered this broker."""
         return sum(nameserver.registered.is_set() for nameserver in self._nameservers)
 
     async def wait_registered(self) -> None:
-        """Until one NameServer knows this broker."""
+        """Wait until one NameServer has registered this broker."""
         waiting = [asyncio.create_task(nameserver.registered.wait()) for nameserver in self._nameservers]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -117,17 +117,19 @@ class _NameServerRegistration:
         while not self._closing.is_set():
             peer: Peer | None = None
             try:
-                peer = await Peer.connect(self._host, self._port, client_id=self._broker_name(), timeout=_TIMEOUT_S, lost=self._lost)
+                peer = await Peer.connect(
+                    self._host, self._port, client_id=self._broker_name(), timeout=_TIMEOUT_S, on_lost=self._on_lost
+                )
                 self._stale = True
                 while not self._closing.is_set():
                     await self._report(peer)
                     pause = _INITIAL_PAUSE_S
                     await self._sleep(self._heartbeat_interval)
                 await peer.request(Opcode.DEREGISTER_BROKER, self._heartbeat, timeout=_DEREGISTER_TIMEOUT_S)
-            except (LiteMQError, DecodeError) as error:  # whatever stands at the address, the broker goes on
+            except (LiteMQError, DecodeError) as error:  # the broker keeps running
                 self._log_failure(error)
                 if not self._closing.is_set():
-                    self._wake.clear()  # that the connection was lost is known by now, and is no reason to hurry
+                    self._wake.clear()  # ``_on_lost`` set it; the pause must not be cut short
                 await self._sleep(pause)
                 pause = min(2 * pause, _MAX_PAUSE_S)
             finally:
@@ -155,7 +157,8 @@ class _NameServerRegistration:
     async def _request(self, peer: Peer, opcode: int, header: bytes) -> None:
         answer = await peer.request(opcode, header, timeout=_TIMEOUT_S)
         registered = Registered.FromString(answer.header)
-        self._heartbeat_interval = (registered.heartbeat_ms if registered.heartbeat_ms in _HEARTBEAT_MS else _DEFAULT_HEARTBEAT_MS) / 1000
+        heartbeat_ms = registered.heartbeat_ms if registered.heartbeat_ms in _HEARTBEAT_MS else _DEFAULT_HEARTBEAT_MS
+        self._heartbeat_interval = heartbeat_ms / 1000
         self._stale = self._stale or not registered.known
 
     def _broker_name(self) -> str:
@@ -163,18 +166,18 @@ class _NameServerRegistration:
         return self._name
 
     async def _sleep(self, seconds: float) -> None:
-        """Until there is something to do, or the time has passed."""
+        """Sleep for ``seconds``, or until ``_wake`` is set."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
         self._wake.clear()
 
-    def _lost(self, _reason: LiteMQError) -> None:
-        self._wake.set()  # the next heartbeat finds out, at once
+    def _on_lost(self, _reason: LiteMQError) -> None:
+        self._wake.set()  # the next heartbeat fails at once, and ``run`` reconnects
 
     def _log_failure(self, error: Exception) -> None:
         """Log a failure once, not once a second."""
         failure = f"{type(error).__name__}: {error}"
         if failure != self._last_failure and not self._closing.is_set():
-            _LOG.warning("not registered with the NameServer at %s:%d, trying again: %s", self._host, self._port, error)
+            _LOG.warning("not registered with the NameServer at %s:%d, retrying: %s", self._host, self._port, error)
         self._last_failure = failure

@@ -1,4 +1,5 @@
-"""The log as a table: what data engineers use, on Spark through PySpark.
+"""Spark integration: data sources, a sink and archive pipelines on PySpark.
 
-Nothing is imported here: the reader of archives needs pyarrow and no Spark, and a task's process only what it does.
+Imports nothing itself: the archive reader needs pyarrow but not Spark, and a task's process loads
+only the modules it uses.
 """

@@ -1,4 +1,4 @@
-"""A client of a cluster without an event loop: its brokers, their topics, and one connection to each broker."""
+"""Blocking client of a cluster: brokers, topics, queue bounds, and one connection per broker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ class BrokerTopic(NamedTuple):
 
 
 class QueueBounds(NamedTuple):
-    """The confirmed messages of a queue: offsets ``start_offset … end_offset - 1``. ``identity`` is that of its topic at this broker."""
+    """The confirmed messages ``start_offset … end_offset - 1`` of a queue.
+
+    ``identity`` is the topic's id and creation time at this broker.
+    """
 
     broker: str
     topic: str
@@ -61,7 +64,7 @@ class QueueBounds(NamedTuple):
 
 
 class RetryDeadline:
-    """How long a caller retries while a broker does not answer, with growing pauses."""
+    """The deadline for retries while a broker does not answer, with growing pauses."""
 
     def __init__(self, seconds: float = _RETRY_TIMEOUT_S) -> None:
         self._until = time.monotonic() + seconds
@@ -71,7 +74,7 @@ class RetryDeadline:
         """Pause before the next attempt, or raise ``error`` after the deadline."""
         if time.monotonic() + self._pause > self._until:
             raise error
-        time.sleep(self._pause * random.uniform(0.5, 1.0))  # noqa: S311  only so that not all come at once
+        time.sleep(self._pause * random.uniform(0.5, 1.0))  # noqa: S311  jitter
         self._pause = min(2 * self._pause, _MAX_PAUSE_S)
 
 
@@ -80,7 +83,7 @@ class BlockingCluster:
 
     def __init__(self, url: str, *, retry_timeout_s: float = _RETRY_TIMEOUT_S) -> None:
         if not url.startswith("litemq://"):
-            raise InvalidArgumentError(f"url={url!r}: write it like litemq://127.0.0.1:9876, as the NameServer's address")
+            raise InvalidArgumentError(f"url={url!r}: write the NameServer's address, like litemq://127.0.0.1:9876")
         self.url = url
         self.retry_timeout_s = retry_timeout_s
         self._nameserver_addresses = parse_addresses(url)
@@ -89,7 +92,7 @@ class BlockingCluster:
         self._peers: dict[str, BlockingPeer] = {}
         self._client_id = f"spark-{os.getpid()}-{new_suffix()}"
 
-    # Brokers --------------------------------------------------------------------------------------------------------------------
+    # Brokers --------------------------------------------------------------------------------------
 
     def brokers(self) -> list[BrokerState]:
         """All brokers that the NameServer knows."""
@@ -103,17 +106,20 @@ class BlockingCluster:
             try:
                 return self._nameserver.request(opcode, header).header
             except (ConnectionLostError, RequestTimeoutError):
-                self._nameserver = None  # it was idle for too long, or is gone: connect again
+                self._nameserver = None  # idle for too long, or down: reconnect
         for host, port in self._nameserver_addresses:
             try:
                 self._nameserver = BlockingPeer(host, port, client_id=self._client_id)
                 return self._nameserver.request(opcode, header).header
             except (ConnectionLostError, RequestTimeoutError) as error:
                 failures.append(str(error))
-        raise NoRouteError(f"no NameServer answers at {self.url}: {'; '.join(failures)}. Start one with `litemq up`, or mend the url")
+        raise NoRouteError(
+            f"no NameServer answers at {self.url}: {'; '.join(failures)}. "
+            "Start one with `litemq up`, or correct the url"
+        )
 
     def topics(self, include_system: bool = False) -> list[BrokerTopic]:
-        """Every topic at every broker."""
+        """Return every topic of every broker."""
         found = []
         for state in self._known_brokers():
             facts = state.facts
@@ -128,36 +134,45 @@ class BlockingCluster:
         return sorted(found)
 
     def _known_brokers(self) -> list[BrokerState]:
-        """All registered brokers, silent ones too: their topics must not look as if they did not exist."""
+        """Return all registered brokers, even if they do not answer: their topics exist."""
         states = self.brokers()
         if not states:
-            raise NoRouteError(f"the NameServer at {self.url} knows no broker: start one with `litemq broker`, or all with `litemq up`")
+            raise NoRouteError(
+                f"the NameServer at {self.url} knows no broker: start one with `litemq broker` or `litemq up`"
+            )
         return states
 
-    # Requests --------------------------------------------------------------------------------------------------------------------
+    # Requests -------------------------------------------------------------------------------------
 
     def peer(self, broker: str) -> BlockingPeer:
-        """The connection to a broker."""
+        """Return the connection to ``broker``; connect if there is none."""
         peer = self._peers.get(broker)
         if peer is None:
             if broker not in self._addresses:
                 self.brokers()
             if broker not in self._addresses:
-                raise NoRouteError(f"no NameServer knows where broker {broker!r} is ({self.url})")
+                raise NoRouteError(f"no NameServer at {self.url} knows broker {broker!r}")
             host, port = self._addresses[broker]
-            peer = self._peers[broker] = BlockingPeer(host, port, client_id=self._client_id, answer_timeout=_ANSWER_TIMEOUT_S)
+            peer = self._peers[broker] = BlockingPeer(
+                host, port, client_id=self._client_id, answer_timeout=_ANSWER_TIMEOUT_S
+            )
         return peer
 
     def handle_failure(self, broker: str, error: LiteMQError, deadline: RetryDeadline) -> None:
-        """Pause after a failed request to ``broker``. Raise ``error`` if it is not retriable, or after the deadline."""
+        """Pause after a failed request to ``broker``.
+
+        Raise ``error`` if it is not retriable, or after the deadline.
+        """
         if not error.retriable:
             raise error
         if not isinstance(error, OverloadedError):
             peer = self._peers.pop(broker, None)
-            self._addresses.pop(broker, None)  # it may come back elsewhere
+            self._addresses.pop(broker, None)  # it may restart at another address
             if peer is not None:
                 peer.close()
-            error = NoRouteError(f"broker {broker!r} does not answer: {error}. What it has cannot be had elsewhere: start it again")
+            error = NoRouteError(
+                f"broker {broker!r} does not answer: {error}. Only it has these messages: start it again"
+            )
         deadline.wait_or_raise(error)
 
     def ask(self, broker: str, opcode: int, header: bytes) -> bytes:
@@ -169,25 +184,30 @@ class BlockingCluster:
             except LiteMQError as error:
                 self.handle_failure(broker, error, deadline)
 
-    # Offsets ---------------------------------------------------------------------------------------------------------------------
+    # Offsets --------------------------------------------------------------------------------------
 
     def topic_bounds(self, topic: str, broker: str) -> list[QueueBounds]:
-        """The queues of a topic at one broker, by their numbers."""
-        answer = TopicAnswer.FromString(self.ask(broker, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic).SerializeToString()))
+        """Return the bounds of a topic's queues at ``broker``, by queue id."""
+        answer = TopicAnswer.FromString(
+            self.ask(broker, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic).SerializeToString())
+        )
         identity = f"{answer.topic_id}@{answer.created_at}"
-        return [QueueBounds(broker, topic, queue.queue_id, queue.least, queue.confirmed, identity) for queue in answer.queues]
+        return [
+            QueueBounds(broker, topic, queue.queue_id, queue.least, queue.confirmed, identity)
+            for queue in answer.queues
+        ]
 
     def queue_bounds(self, topics: Iterable[BrokerTopic]) -> list[QueueBounds]:
-        """The queues of ``topics``, with the offsets that can be read of each."""
+        """Return the bounds of all queues of ``topics``."""
         return [bounds for each in topics for bounds in self.topic_bounds(each.topic, each.broker)]
 
     def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp_ms: int) -> int:
-        """The offset of a queue's first message that was stored at or after a time; the next one, where there is none."""
+        """Return the first offset stored at or after a time, or the end offset."""
         request = OffsetAtTimeRequest(topic=topic, queue_id=queue_id, store_timestamp=store_timestamp_ms)
         return OffsetAnswer.FromString(self.ask(broker, Opcode.OFFSET_AT_TIME, request.SerializeToString())).offset
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         for peer in [*self._peers.values(), *([self._nameserver] if self._nameserver else [])]:
             peer.close()
         self._peers.clear()
@@ -200,5 +220,5 @@ def check_topic(topic: str, topics: Iterable[BrokerTopic]) -> None:
     if topic not in existing:
         raise TopicNotFoundError(
             f"no broker has topic {topic!r}.{nearest(topic, existing)} Create it with `litemq topic create {topic}`; "
-            f"there is {', '.join(sorted(existing)[:20]) or 'none yet'}"
+            f"existing topics: {', '.join(sorted(existing)[:20]) or 'none'}"
         )

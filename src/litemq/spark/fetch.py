@@ -1,7 +1,8 @@
-"""Reading queues straight from their brokers, as raw record bytes, and making Arrow of them.
+"""Fetching of queues from their brokers as raw records, and decoding into Arrow batches.
 
-This is what runs in a task's process: no event loop, one connection to each broker, and the next records on their way while the last are
-decoded. A broker that goes away is waited for: what was read stays read, and reading goes on at the record behind it.
+Runs in a task's process: no event loop, one connection per broker, and the next request in flight
+while the previous answer is decoded. If a broker goes down, the reader retries and continues after
+the last record that it received.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from litemq.spark.schema import BROKER
 
 __all__ = ["ClusterReader", "Loss", "QueueSpan", "decode", "thread_cluster"]
 
-_MAX_MESSAGES: Final = 1 << 20  # in one answer; brokers have a bound of their own
-_WAIT_MS: Final = 200  # for messages that were confirmed before, from a broker that has just come back
+_MAX_MESSAGES: Final = 1 << 20  # in one answer; brokers have their own limit
+_WAIT_MS: Final = 200  # for confirmed messages, from a broker that has just restarted
 
 
 class QueueSpan(NamedTuple):
@@ -44,23 +45,25 @@ class QueueSpan(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Messages that are not there any more."""
+    """Messages that can no longer be read."""
 
     span: QueueSpan
     why: str
 
 
 class ClusterReader(BlockingCluster):
-    """A cluster that one thread fetches records from."""
+    """A cluster client that fetches records. Not thread-safe: see ``thread_cluster``."""
 
-    def fetch(self, span: QueueSpan, *, chunk_bytes: int = 4 << 20, losses: list[Loss] | None = None) -> Iterator[memoryview]:
-        """The stored records of a span, in order, some MiB at a time.
+    def fetch(
+        self, span: QueueSpan, *, chunk_bytes: int = 4 << 20, losses: list[Loss] | None = None
+    ) -> Iterator[memoryview]:
+        """Yield the stored records of ``span``, in order, ``chunk_bytes`` at a time.
 
-        Raise ``DataLossError`` for messages that are gone. With ``losses``, add them there and continue after them.
+        Raise ``DataLossError`` for lost messages. With ``losses``, append them there and continue.
         """
         at = span.begin
         deadline = RetryDeadline(self.retry_timeout_s)
-        pending: tuple[int, int] | None = None  # offset and number of the request that is under way
+        pending: tuple[int, int] | None = None  # offset and number of the request in flight
         while at < span.end:
             try:
                 peer = self.peer(span.broker)
@@ -87,30 +90,40 @@ class ClusterReader(BlockingCluster):
                 continue
             details = PullAnswer.FromString(answer)
             if details.damaged:
-                at = _record_loss(span, at, details.next_offset, f"it is damaged: {details.damaged}", losses)
+                at = _record_loss(span, at, details.next_offset, f"damaged: {details.damaged}", losses)
             elif details.next_offset > at:
                 at = min(details.next_offset, span.end)
             else:
                 deadline.wait_or_raise(
-                    DataLossError(f"{span}: offset {at} was there once, and the broker no longer has it; it ends at {details.range.next}")
+                    DataLossError(
+                        f"{span}: offset {at} was confirmed, "
+                        f"but the broker's queue ends at {details.range.next}: restore its data"
+                    )
                 )
 
     def sample(self, span: QueueSpan, max_bytes: int) -> tuple[memoryview, int]:
-        """The first records of a span, as many as fit, and their number."""
+        """Return the first records of ``span`` that fit ``max_bytes``, and their number."""
         records = self.peer(span.broker).request(Opcode.PULL, _pull(span, span.begin, max_bytes)).attachment
         return records, scan(records, limits=STORED_LIMITS).starts.size if records else 0
 
-    def _recover(self, span: QueueSpan, at: int, error: LiteMQError, deadline: RetryDeadline, losses: list[Loss] | None) -> int:
+    def _recover(
+        self, span: QueueSpan, at: int, error: LiteMQError, deadline: RetryDeadline, losses: list[Loss] | None
+    ) -> int:
         """Return the offset to continue at after ``error``, or raise it."""
         if isinstance(error, OffsetExpiredError | OffsetOutOfRangeError):
             bounds = self.topic_bounds(span.topic, span.broker)[span.queue_id]
             if at < bounds.start_offset:
                 return _record_loss(
-                    span, at, min(bounds.start_offset, span.end), "retention took it, or its topic was created anew", losses
+                    span,
+                    at,
+                    min(bounds.start_offset, span.end),
+                    "deleted by retention, or with a topic that was recreated",
+                    losses,
                 )
             if at > bounds.end_offset:
                 raise DataLossError(
-                    f"{span}: offset {at} was asked for, and the broker ends at {bounds.end_offset}: these are other queues"
+                    f"{span}: offset {at} was requested, "
+                    f"but the queue ends at {bounds.end_offset}: it is not the same queue"
                 ) from error
         self.handle_failure(span.broker, error, deadline)
         return at
@@ -131,7 +144,8 @@ def _record_loss(span: QueueSpan, at: int, next_offset: int, why: str, losses: l
     lost = span._replace(begin=at, end=next_offset)
     if losses is None:
         raise DataLossError(
-            f"{lost}: offsets {at} … {next_offset - 1} cannot be read any more, {why}. To go on without them, set failOnDataLoss to false"
+            f"{lost}: offsets {at} … {next_offset - 1} can no longer be read ({why}). "
+            "To continue without them, set failOnDataLoss to false"
         )
     losses.append(Loss(lost, why))
     return next_offset
@@ -141,9 +155,12 @@ _thread_local = threading.local()
 
 
 def thread_cluster(url: str) -> ClusterReader:
-    """The cluster at ``url`` as this thread uses it. Its connections last as long as the thread."""
+    """Return this thread's client of the cluster at ``url``.
+
+    Its connections live as long as the thread.
+    """
     known: dict[tuple[int, str], ClusterReader] = _thread_local.__dict__.setdefault("clusters", {})
-    key = os.getpid(), url  # a process that was forked has connections of its own
+    key = os.getpid(), url  # a forked process needs its own connections
     cluster = known.get(key)
     if cluster is None:
         cluster = known[key] = ClusterReader(url)
@@ -158,11 +175,13 @@ def _repeated(value: str, count: int) -> pa.Array:
 
 
 def decode(records: Buffer, schema_names: Sequence[str], broker: str) -> Iterator[pa.RecordBatch]:
-    """Stored records of a broker as rows with these columns: checked, checksums and all, and some thousand at a time."""
+    """Decode stored records of ``broker`` into batches with ``schema_names``, verifying checksums."""
     record_columns = [name for name in schema_names if name != BROKER]
     for batch in decode_batches(records, record_columns or ["queue_offset"], limits=STORED_LIMITS):
         if len(record_columns) == len(schema_names):
             yield batch
         else:
-            columns = [_repeated(broker, batch.num_rows) if name == BROKER else batch.column(name) for name in schema_names]
+            columns = [
+                _repeated(broker, batch.num_rows) if name == BROKER else batch.column(name) for name in schema_names
+            ]
             yield pa.RecordBatch.from_arrays(columns, names=list(schema_names))

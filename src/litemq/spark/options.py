@@ -1,6 +1,6 @@
-"""Options of the Spark formats: read from text, checked, and refused where nobody knows them.
+"""Parsing and validation of the options of the Spark formats. Unknown options raise.
 
-Spark gives their names in lower case; messages say them as people write them.
+Spark passes option names in lower case; messages use the spelling of the documentation.
 """
 
 from __future__ import annotations
@@ -20,47 +20,48 @@ _SWITCH: Final = {"true": True, "false": False}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`` Did you mean …?``, or nothing."""
+    """Return `` Did you mean …?`` with the closest name in ``known``, or an empty string."""
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
 class OptionReader:
-    """The options of one format, by their names as people write them."""
+    """The options of one format, by their documented names."""
 
     def __init__(self, options: Mapping[str, str], known: Iterable[str], *, of: str) -> None:
-        """``of`` is what they belong to, for messages: ``"the litemq source"``."""
+        """``of`` names the format in error messages: ``"the litemq source"``."""
         names = {name.lower(): name for name in known}
         unknown = [name for name in options if name.lower() not in names]
         if unknown:
             raise InvalidArgumentError(
-                f"{of} has no option {unknown[0]!r}.{nearest(unknown[0], names.values())} Its options are {', '.join(sorted(names.values()))}"
+                f"{of} has no option {unknown[0]!r}.{nearest(unknown[0], names.values())} "
+                f"Its options are {', '.join(sorted(names.values()))}"
             )
         self._values = {names[name.lower()]: value for name, value in options.items()}
         self._of = of
 
     @property
     def given(self) -> frozenset[str]:
-        """The names of those that were given."""
+        """Names of the options that are set."""
         return frozenset(self._values)
 
     def text(self, name: str) -> str | None:
-        """Any text that is not empty."""
+        """Return the option as text, or ``None``. Raise if it is empty."""
         value = self._values.get(name)
         if value is not None and not value.strip():
             raise InvalidArgumentError(f"option {name} is empty: give it a value, or leave it out")
         return value
 
     def needed(self, name: str, example: str) -> str:
-        """The same, of an option that must be there."""
+        """Return a required option. Raise with ``example`` if it is missing."""
         value = self.text(name)
         if value is None:
             raise InvalidArgumentError(f"{self._of} needs the option {name}: write .option({name!r}, {example!r})")
         return value
 
     def switch(self, name: str, default: bool) -> bool:
-        """True or false."""
+        """Parse a boolean option."""
         value = self.text(name)
         if value is None:
             return default
@@ -69,55 +70,60 @@ class OptionReader:
         return _SWITCH[value.strip().lower()]
 
     def number(self, name: str, *, minimum: int = 1) -> int | None:
-        """A whole number."""
+        """Parse an integer of at least ``minimum``."""
         value = self.text(name)
         if value is None:
             return None
         if not re.fullmatch(r"-?[0-9]{1,18}", value.strip()) or int(value) < minimum:
-            raise InvalidArgumentError(f"option {name}={value!r}: choose a whole number from {minimum} on")
+            raise InvalidArgumentError(f"option {name}={value!r}: choose an integer of at least {minimum}")
         return int(value)
 
     def names(self, name: str) -> list[str] | None:
-        """Some words with commas between them."""
+        """Parse a comma-separated list of names."""
         value = self.text(name)
         if value is None:
             return None
         words = [word.strip() for word in value.split(",")]
         if not all(words):
-            raise InvalidArgumentError(f"option {name}={value!r}: write names with commas between them")
+            raise InvalidArgumentError(f"option {name}={value!r}: write names separated by commas")
         return list(dict.fromkeys(words))
 
     def pattern(self, name: str) -> re.Pattern[str] | None:
-        """A regular expression."""
+        """Parse a regular expression."""
         value = self.text(name)
         if value is None:
             return None
         try:
             return re.compile(value)
         except re.error as error:
-            raise InvalidArgumentError(f"option {name}={value!r} is no regular expression: {error}") from error
+            raise InvalidArgumentError(f"option {name}={value!r} is not a valid regular expression: {error}") from error
 
     def json_object(self, name: str, example: str) -> dict[str, Any] | None:
-        """A JSON object."""
+        """Parse a JSON object."""
         value = self.text(name)
         if value is None:
             return None
         try:
             found = json.loads(value)
         except ValueError as error:
-            raise InvalidArgumentError(f"option {name}={value!r} is no JSON ({error}): write it like {example}") from error
+            raise InvalidArgumentError(
+                f"option {name}={value!r} is not valid JSON ({error}): write it like {example}"
+            ) from error
         if not isinstance(found, dict):
             raise InvalidArgumentError(f"option {name}={value!r}: write it like {example}")
         return found
 
     def moment(self, name: str) -> int | None:
-        """A time, in milliseconds since 1970: as such a number, or as ISO 8601, in UTC where it does not say."""
+        """Parse a time as Unix milliseconds; ISO 8601 text without a zone is UTC."""
         value = self.text(name)
         return None if value is None else moment_ms(value, f"option {name}")
 
 
 def moment_ms(value: object, what: str) -> int:
-    """Milliseconds since 1970 of a number, or of a text in ISO 8601."""
+    """Return Unix milliseconds for a number or ISO 8601 text.
+
+    ``what`` names the value in errors.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53:
         return value
     text = str(value).strip()
@@ -126,7 +132,9 @@ def moment_ms(value: object, what: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidArgumentError(f"{what}={value!r}: write milliseconds since 1970, or a time like 2026-01-31T12:00:00+00:00") from None
+        raise InvalidArgumentError(
+            f"{what}={value!r}: write milliseconds since 1970, or a time like 2026-01-31T12:00:00+00:00"
+        ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""The columns of a message in Spark and in archives: every field of its record, and the broker on which its queue is."""
+"""Columns of a message in Spark and in archives: the fields of its record, and its broker."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from litemq.format.arrow.batches import SCHEMA
 __all__ = ["BROKER", "MESSAGE_SCHEMA", "chosen_schema"]
 
 BROKER: Final = "broker"
-# A queue is (broker, topic, queue_id); a row's key is that and its queue_offset.
+# A queue is (broker, topic, queue_id). The key of a row is its queue and its queue_offset.
 MESSAGE_SCHEMA: Final = SCHEMA.append(pa.field(BROKER, pa.string()))
 
 
 def chosen_schema(names: Sequence[str]) -> pa.Schema:
-    """Some of the columns, in the order in which they are named."""
+    """Return the schema of the columns ``names``, in their order."""
     unknown = [name for name in names if name not in MESSAGE_SCHEMA.names]
     if unknown:
-        raise InvalidArgumentError(f"no column {', '.join(map(repr, unknown))}: choose from {', '.join(MESSAGE_SCHEMA.names)}")
+        raise InvalidArgumentError(
+            f"unknown column {', '.join(map(repr, unknown))}: choose from {', '.join(MESSAGE_SCHEMA.names)}"
+        )
     if not names:
-        raise InvalidArgumentError("no columns: name at least one; without it there would be no rows to count")
+        raise InvalidArgumentError("no columns selected: select at least one, so that rows can be counted")
     return pa.schema([MESSAGE_SCHEMA.field(name) for name in names])

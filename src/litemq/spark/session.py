@@ -1,4 +1,4 @@
-"""What a Spark session should have set to read and write messages well; and a session that has it."""
+"""Spark session with the recommended settings for reading and writing messages."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ from litemq.spark.worker_python import worker_python
 __all__ = ["RECOMMENDED", "new_session"]
 
 RECOMMENDED: Final[Mapping[str, str]] = {
-    # Tables are partitioned by the hour of storing, in UTC: so are the words in which a query asks for it.
+    # Tables are partitioned by the UTC hour of storing, so queries should use UTC times.
     "spark.sql.session.timeZone": "UTC",
-    # Rows come from Python by a socket that never leaves the machine: a task of nothing takes a quarter of the time that it takes over TCP.
+    # With a Unix socket between Python and Java, an empty task takes a quarter of the time that it
+    # takes with TCP.
     "spark.python.unix.domain.socket.enabled": "true",
-    # Filters on topic, queue, offset and time leave out whole queues, and parts of them, before anything is read.
+    # Filters on topic, queue, offset and time skip queues and offset ranges before anything is
+    # read.
     "spark.sql.python.filterPushdown.enabled": "true",
 }
 
 
 def new_session(name: str, settings: Mapping[str, str], *, master: str = "") -> SparkSession:
-    """A session with what is recommended and what is given, or the one that there is; its tasks run this Python.
+    """Return the active session, or create one with ``RECOMMENDED`` and ``settings``.
 
-    ``master`` empty: the master of Spark's own configuration, or all cores of this machine.
+    Its tasks run this Python. If ``master`` is empty, Spark's own setting applies, or all cores of this
+    machine.
     """
     wanted = {"spark.app.name": name, **RECOMMENDED, **settings, **({"spark.master": master} if master else {})}
     if "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = worker_python(wanted.get("spark.master", ""))
-    if SparkContext._gateway is None:  # noqa: SLF001  there is no other way to say how Java is started
-        # In a process group of its own: a signal for the whole group, such as a terminal's or a supervisor's, is the driver's to hear. It
-        # ends the batch, and then Java.
+    if SparkContext._gateway is None:  # noqa: SLF001  there is no public way to set how Java is started
+        # In its own process group, so that a signal for the group (from a terminal or a supervisor)
+        # reaches only the driver. The driver finishes the batch, then stops Java.
         conf = SparkConf().setAll(list(wanted.items()))
         gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001

@@ -1,6 +1,7 @@
-"""The ``litemq`` data source: topics as a table and as a stream, read from their brokers by the tasks themselves.
+"""Data source ``litemq``: topics as a table or a stream, read by the tasks directly from the brokers.
 
-Spark finds it through the package ``pyspark_litemq``: ``spark.read.format("litemq")`` needs no registration.
+Spark finds it through the package ``pyspark_litemq``, so ``spark.read.format("litemq")`` needs no
+registration.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["LiteMQDataSource"]
 
 
 class LiteMQDataSource(WritableSource):
-    """``spark.read.format("litemq")`` and ``spark.readStream.format("litemq")``; writing is inherited."""
+    """The data source ``litemq`` for batches and streams; writing is inherited."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""Columns in Spark's words: from Arrow's schema to Spark's, and back for those that a reader asks for."""
+"""Conversion between Arrow and Spark schemas."""
 
 from __future__ import annotations
 
@@ -14,25 +14,32 @@ __all__ = ["column_names", "requested_schema", "spark_schema"]
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Arrow's schema as Spark has it."""
+    """Convert an Arrow schema to a Spark schema."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=False)
 
 
 def requested_schema(requested: StructType, known: pa.Schema) -> pa.Schema:
-    """The schema that a reader asked for, as Arrow has it exactly; raises where one of its columns is not there, or is of another type."""
+    """Convert ``requested`` to an Arrow schema.
+
+    Raise if a column is not in ``known`` or has another type.
+    """
     types = {field.name: field.dataType for field in spark_schema(known).fields}
     for field in requested.fields:
         if field.name not in types:
-            raise InvalidArgumentError(f"no column {field.name!r}: choose from {', '.join(known.names)}.{nearest(field.name, known.names)}")
+            raise InvalidArgumentError(
+                f"unknown column {field.name!r}: choose from {', '.join(known.names)}."
+                f"{nearest(field.name, known.names)}"
+            )
         if field.dataType != types[field.name]:
             raise InvalidArgumentError(
-                f"column {field.name!r} is {types[field.name].simpleString()}, not {field.dataType.simpleString()}: cast it behind the read"
+                f"column {field.name!r} is {types[field.name].simpleString()}, not {field.dataType.simpleString()}: "
+                "cast it after reading"
             )
     if not requested.fields:
-        raise InvalidArgumentError("no columns: name at least one; without it there would be no rows to count")
+        raise InvalidArgumentError("no columns selected: select at least one, so that rows can be counted")
     return to_arrow_schema(requested, timezone="UTC")
 
 
 def column_names(schema: StructType) -> tuple[str, ...]:
-    """The columns that a query's schema names. Raises where one is not ours, or has another type."""
+    """Return the columns of a query's schema. Raise if one is unknown or has another type."""
     return tuple(requested_schema(schema, MESSAGE_SCHEMA).names)

@@ -1,4 +1,4 @@
-"""The process in which Spark runs a task's Python: one after another, for as long as the executor lives."""
+"""Set-up of the process in which Spark runs the Python of tasks, one after another."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ __all__ = ["freeze_once"]
 
 @cache
 def freeze_once() -> None:
-    """What was imported stays: the collector need not look at it after each task, which takes longer than a small one."""
+    """Exclude imported modules from garbage collection, whose scan takes longer than a small task."""
     gc.collect()
     gc.freeze()

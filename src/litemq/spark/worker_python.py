@@ -1,7 +1,8 @@
-"""The Python of Spark's workers on this machine: the one that runs here, with the pyspark that is installed for it.
+"""Python interpreter of Spark's local workers: this one, with the installed pyspark.
 
-Spark puts a zip with its Python files in front of everything else that a worker imports. Nothing that is in a zip stays compiled: each process
-compiles it anew, which takes longer than all else that it does before its first row. The installed files are the same ones.
+Spark puts a zip of its Python files first in a worker's path. Modules in a zip have no bytecode
+cache, so each process compiles them again, which takes most of the time before its first row. The
+script here removes the zip from the path; the installed files are the same.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _SCRIPT: Final = """\
 kept=
 set -f
 IFS=:
-for place in $PYTHONPATH; do
-    case $place in
+for entry in $PYTHONPATH; do
+    case $entry in
         '' | */pyspark.zip | */py4j-*.zip) ;;
-        *) kept=${{kept:+$kept:}}$place ;;
+        *) kept=${{kept:+$kept:}}$entry ;;
     esac
 done
 unset IFS
@@ -40,11 +41,15 @@ exec {python} "$@"
 
 
 def worker_python(master: str) -> str:
-    """What is to be run: this Python, through a script of a few lines where workers are on this machine for sure and the script can be run."""
+    """Return the interpreter for ``PYSPARK_PYTHON``.
+
+    A wrapper script, if workers certainly run on this machine and the script is executable;
+    otherwise ``sys.executable``.
+    """
     if (master and not master.startswith("local")) or any(os.environ.get(name) for name in _OVERRIDES):
         return sys.executable
     if not (Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip").is_file():
-        return sys.executable  # it stands elsewhere, and may be another one
+        return sys.executable  # pyspark is elsewhere, possibly another version
     folder = tempfile.mkdtemp(prefix="litemq-python-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     script = Path(folder) / "python"
@@ -52,6 +57,6 @@ def worker_python(master: str) -> str:
     script.chmod(0o700)
     try:
         ran = subprocess.run([script, "-c", ""], check=False, stdin=subprocess.DEVNULL, capture_output=True)  # noqa: S603
-    except OSError:  # nothing may be run from there
+    except OSError:  # the temporary directory does not allow execution
         return sys.executable
     return str(script) if ran.returncode == 0 else sys.executable

@@ -1,1 +1,1 @@
-"""The store: one log, and what is derived from it."""
+"""The store: one commit log, and the projections that are derived from it."""

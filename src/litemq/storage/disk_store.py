@@ -1,10 +1,9 @@
-"""The store on disk: one log and its projections, behind the calls of ``Store``.
+"""The store on disk: the implementation of ``Store`` over a data directory.
 
-The log has every change first. The queues, the key index, the timers and ``state.db`` are
-projections of it, which the maintenance thread writes behind the log. After a stop, the state comes
-back from ``state.db`` or from the latest snapshot in the log, and from the records behind it.
-``DiskStore`` appends; it leaves reading, copying of halves and maintenance to the classes of the
-neighbouring modules, which share the ``StoreParts``.
+Every change goes to the log first. The queues, the key index, the timers and ``state.db`` are
+projections of the log, which the maintenance thread writes. ``DiskStore`` appends, and delegates
+reading, copying of halves and maintenance to classes that share the ``StoreParts``.
+See README.md in this package.
 """
 
 from __future__ import annotations
@@ -19,22 +18,29 @@ import numpy.typing as npt
 from litemq.clock import Clock
 from litemq.errors import CorruptStoreError, DiskFullError
 from litemq.proto.control_pb2 import Control
-from litemq.storage.batches.batch import Placed, commit_of, creation_of, deletion_of, placed_batch, sent_batch
-from litemq.storage.batches.half_batches import DecidedHalves, check_first, decision_of, half_batch
+from litemq.storage.batches.batch import (
+    Placed,
+    commit_control,
+    creation_control,
+    deletion_control,
+    placed_batch,
+    sent_batch,
+)
+from litemq.storage.batches.half_batches import DecidedHalves, check_half_sequence, decision_controls, half_batch
 from litemq.storage.batches.producer_halves import producers_batch, transactions_batch
 from litemq.storage.config import StoreConfig
 from litemq.storage.files.disk import DISK, Disk
 from litemq.storage.half_copier import HalfCopier
-from litemq.storage.log.flush import Told
+from litemq.storage.log.flush import OnFlushed
 from litemq.storage.maintenance import Maintenance
 from litemq.storage.opening import open_parts
 from litemq.storage.reading import StoreReader
-from litemq.storage.state import NO_SETTINGS, QueueKey, TopicFacts, TopicSettings
-from litemq.storage.state.topics import queues_of_system_topic
+from litemq.storage.state import NO_SETTINGS, QueueKey, Topic, TopicSettings
+from litemq.storage.state.topics import system_topic_queues
 from litemq.storage.store import Appended, Decide, Longs
 from litemq.storage.store_parts import WRITE_BEHIND_S
 from litemq.storage.timers.entries import Timer
-from litemq.storage.timers.timer_store import HeldTimers
+from litemq.storage.timers.timer_store import TimerStore
 from litemq.storage.writing import StoreWriter
 from litemq.types import StoredRecord
 
@@ -56,12 +62,12 @@ class DiskStore:
         disk: Disk = DISK,
         host: str | None = None,
         broker_name: str = "",
-        replayed: Callable[[int, int], None] = lambda _done, _total: None,
+        on_replayed: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> None:
         """Open a data directory.
 
-        ``replayed(done, total)`` reports the bytes of the log that have been replayed.
-        ``topics.json`` names ``broker_name`` for programs that read the directory by themselves.
+        Report progress with ``on_replayed(done, total)``, in bytes of the log. ``broker_name`` is
+        stored in ``topics.json``, for programs that read the directory without a broker.
         """
         self._parts = open_parts(
             directory,
@@ -70,7 +76,7 @@ class DiskStore:
             disk=disk,
             host=host,
             broker_name=broker_name,
-            replayed=replayed,
+            on_replayed=on_replayed,
         )
         self.state = self._parts.state
         self._clock = clock
@@ -86,9 +92,9 @@ class DiskStore:
         self._maintenance.start()
 
     def abandon(self) -> None:
-        """Let go as a crash would: write nothing more, so that the next opening recovers."""
+        """Release the directory as a crash would: the next opening recovers."""
         self._stop_threads()
-        self._parts.state_keeper.close()
+        self._parts.state_writer.close()
         self._parts.files.abandon()
 
     def close(self) -> None:
@@ -97,13 +103,13 @@ class DiskStore:
         try:
             if self._log.failure is None:
                 self.snapshot()
-                self.checkpoint(most_seconds=10 * WRITE_BEHIND_S)
+                self.checkpoint(max_seconds=10 * WRITE_BEHIND_S)
         finally:
-            self._parts.state_keeper.close()
+            self._parts.state_writer.close()
             self._parts.files.close()
 
     def _stop_threads(self) -> None:
-        with self._parts.keeping:  # a load of timers in progress ends first, and no other begins
+        with self._parts.maintaining:  # wait for a load of timers in progress; no other begins
             self._parts.is_closed = True
         self._maintenance.stop()
         self._reader.close()
@@ -112,10 +118,7 @@ class DiskStore:
 
     @property
     def confirm_offset(self) -> int:
-        """The offset below which everything is safe and may be read.
-
-        Nothing above it may be read.
-        """
+        """The offset below which everything is durable. Reads never go beyond it."""
         return self._flusher.flushed
 
     @property
@@ -125,7 +128,7 @@ class DiskStore:
 
     @property
     def log_bytes(self) -> int:
-        """The bytes of log that are kept."""
+        """The size of the retained log in bytes."""
         return self._log.end - self._log.start
 
     @property
@@ -134,11 +137,8 @@ class DiskStore:
         return self._parts.damage.errors()
 
     @property
-    def damaged_places(self) -> int:
-        """The number of queue offsets whose record is damaged.
-
-        Known once the queues have been rebuilt.
-        """
+    def damaged_offsets(self) -> int:
+        """The number of queue offsets whose record is damaged. 0 until the queues are rebuilt."""
         return len(self._parts.queues.holes)
 
     # Messages ------------------------------------------------------------------------------------
@@ -151,10 +151,10 @@ class DiskStore:
         *,
         held_after: int | None = None,
     ) -> Appended:
-        """Validate, stamp and write the records that producers sent, in place.
+        """Validate, stamp and append the records that producers sent, in place.
 
         If it raises, no record is written. A message due later than ``held_after`` (ms) becomes a
-        timer, and has the queue offset -1 in the answer.
+        timer, and its queue offset in the answer is -1.
         """
         if self._parts.refused is not None:
             raise DiskFullError(self._parts.refused)
@@ -182,23 +182,26 @@ class DiskStore:
             raise DiskFullError(self._parts.refused)
         halves = half_batch(self.state, batch, topic_id, queue_id, transaction, self._sent_limits)
         with self._writing:
-            check_first(self.state, transaction, QueueKey(topic_id, queue_id), first)
+            check_half_sequence(self.state, transaction, QueueKey(topic_id, queue_id), first)
             return self._write(halves, from_reserve=False)
 
     def commit_sink(self, query: str, batch: int, decide: Decide, plan: bytes = b"") -> Appended:
-        """Decide ``batch`` of ``query`` and all before it; keep ``plan`` with the decision."""
+        """Decide ``batch`` of ``query`` and all batches before it.
+
+        The decision record keeps ``plan``.
+        """
         with self._writing:
-            *others, decision = decision_of(self.state, query, batch, decide(self.state), plan)
+            *others, decision = decision_controls(self.state, query, batch, decide(self.state), plan)
             for control in others:
                 self.append_control(control)
             return self.append_control(decision)
 
-    def read_decided(self, most_bytes: int) -> DecidedHalves | None:
-        """Read about ``most_bytes`` of the next halves that are decided and confirmed.
+    def read_decided(self, max_bytes: int) -> DecidedHalves | None:
+        """Read about ``max_bytes`` of the next halves that are decided and confirmed.
 
         It may wait for the disk.
         """
-        return self._halves.read_decided(most_bytes)
+        return self._halves.read_decided(max_bytes)
 
     def append_committed(self, decided: DecidedHalves, held_after: int) -> Appended:
         """Append decided halves to their queues.
@@ -223,7 +226,7 @@ class DiskStore:
 
         A message due later than ``held_after`` (ms) becomes a timer.
         """
-        with self._writing:  # under this lock alone, retention may move the halves
+        with self._writing:  # retention moves halves only under this lock
             committed = transactions_batch(self.state, transactions, self._log.read, held_after)
             return self._write(committed, from_reserve=False)
 
@@ -234,32 +237,26 @@ class DiskStore:
         return self._writer.append_control(control)
 
     def append_numbered(self, make: Callable[[int], Control]) -> Appended:
-        """Append the change ``make(log_end)``.
-
-        No other record is written between the call and the append.
-        """
+        """Append the change ``make(log_end)``. No other record is written in between."""
         with self._writing:
             return self.append_control(make(self._log.end))
 
     def change_timers(self, decide: Callable[[], Sequence[Control]]) -> None:
-        """Append the changes of timers that ``decide()`` returns.
-
-        No other record is written in between.
-        """
+        """Append the changes of timers that ``decide()`` returns. No other record is in between."""
         with self._writing:
             for control in decide():
                 self.append_control(control)
 
-    def system_topic(self, name: str) -> TopicFacts:
-        """Return the broker's own topic ``name``, such as ``%RETRY%…``; create it if needed."""
-        return self.create_topic(name, queues_of_system_topic(name))
+    def system_topic(self, name: str) -> Topic:
+        """Return the system topic ``name``, such as ``%RETRY%…``; create it if needed."""
+        return self.create_topic(name, system_topic_queues(name))
 
-    def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> TopicFacts:
+    def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> Topic:
         """Create a topic with ``queues`` queues. If it exists, return it unchanged."""
         with self._writing:
             there = self.state.topic(name)
             if there is None:
-                control = creation_of(self.state, name, queues, settings, now=self._clock.wall_ms())
+                control = creation_control(self.state, name, queues, settings, now=self._clock.wall_ms())
                 self.append_control(control)
                 there = self.state.topics[control.topic_created.topic.topic_id]
             return there
@@ -267,12 +264,12 @@ class DiskStore:
     def delete_topic(self, name: str) -> None:
         """Delete a topic. Its messages stay until retention drops their segments."""
         with self._writing:
-            self.append_control(deletion_of(self.state, name))
+            self.append_control(deletion_control(self.state, name))
 
     def commit_offsets(self, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Appended:
         """Commit the offsets of ``group`` in some queues, as one record."""
         with self._writing:
-            return self.append_control(commit_of(self.state, group, offsets))
+            return self.append_control(commit_control(self.state, group, offsets))
 
     # Confirmation --------------------------------------------------------------------------------
 
@@ -284,12 +281,12 @@ class DiskStore:
         """Wait until everything below ``offset`` may be read."""
         await self._flusher.wait_flushed(offset)
 
-    def when_confirmed(self, offset: int, told: Told) -> None:
-        """Call ``told(None)`` once everything below ``offset`` may be read.
+    def when_confirmed(self, offset: int, on_confirmed: OnFlushed) -> None:
+        """Call ``on_confirmed(None)`` once everything below ``offset`` may be read.
 
-        If that will never be, call ``told(error)``. Only for the event loop.
+        If the store fails before that, call ``on_confirmed(error)``. Only for the event loop.
         """
-        self._flusher.when_flushed(offset, told)
+        self._flusher.when_flushed(offset, on_confirmed)
 
     # Reading: ``Store`` describes each call ------------------------------------------------------
 
@@ -314,14 +311,14 @@ class DiskStore:
     ) -> Coroutine[Any, Any, bytes | memoryview]:
         return self._reader.pull(key, first, max_messages, max_bytes)
 
-    def confirmed_next(self, key: QueueKey) -> int:
-        return self._reader.confirmed_next(key)
+    def confirmed_end(self, key: QueueKey) -> int:
+        return self._reader.confirmed_end(key)
 
-    def read_entries(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void]:
-        return self._reader.read_entries(key, first, most)
+    def read_entries(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void]:
+        return self._reader.read_entries(key, first, limit)
 
-    def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
-        return self._reader.read_entries_if_hot(key, first, most)
+    def read_entries_if_hot(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void] | None:
+        return self._reader.read_entries_if_hot(key, first, limit)
 
     def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:
         return self._reader.read_chosen(key, queue_offsets, entries)
@@ -338,42 +335,42 @@ class DiskStore:
     def read_record(self, log_offset: int) -> StoredRecord:
         return self._reader.read_checked(log_offset)[1]
 
-    def find(self, topic: str, key: str, most: int = 32, *, anywhere: bool = False) -> list[StoredRecord]:
-        return self._reader.find(topic, key, most, anywhere=anywhere)
+    def find(self, topic: str, key: str, limit: int = 32, *, anywhere: bool = False) -> list[StoredRecord]:
+        return self._reader.find(topic, key, limit, anywhere=anywhere)
 
     # Timers: ``Store`` describes each call -------------------------------------------------------
 
     @property
-    def timers(self) -> HeldTimers:
+    def timers(self) -> TimerStore:
         return self._parts.timers
 
     @property
-    def timer_room(self) -> int:
-        return self._reader.timer_room
+    def timer_bytes_left(self) -> int:
+        return self._reader.timer_bytes_left
 
     def load_timers(self, until: int) -> None:
         self._reader.load_timers(until)
 
-    def timers_among(self, delay_times: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
-        return self._reader.timers_among(delay_times, pendings)
+    def are_timers_pending(self, delay_times: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
+        return self._reader.are_timers_pending(delay_times, pendings)
 
-    def timers_after(self, after: tuple[int, int], until: int, most: int) -> list[Timer]:
-        return self._reader.timers_after(after, until, most)
+    def timers_after(self, after: tuple[int, int], until: int, limit: int) -> list[Timer]:
+        return self._reader.timers_after(after, until, limit)
 
     def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
         return self._reader.read_pending(timers)
 
-    def read_pending_if_there(self, timers: Sequence[Timer]) -> list[bytes] | None:
-        return self._reader.read_pending_if_there(timers)
+    def read_pending_if_cached(self, timers: Sequence[Timer]) -> list[bytes] | None:
+        return self._reader.read_pending_if_cached(timers)
 
     # Maintenance ---------------------------------------------------------------------------------
 
-    def checkpoint(self, *, most_seconds: float = WRITE_BEHIND_S, whole: bool = True) -> None:
-        """Make the projections durable as far as the log is. See ``Maintenance.checkpoint``."""
-        self._maintenance.checkpoint(most_seconds=most_seconds, whole=whole)
+    def checkpoint(self, *, max_seconds: float = WRITE_BEHIND_S, whole: bool = True) -> None:
+        """Make the projections durable up to the flushed offset. See ``Maintenance.checkpoint``."""
+        self._maintenance.checkpoint(max_seconds=max_seconds, whole=whole)
 
     def snapshot(self) -> int:
-        """Write the state into the log; return the log offset where the snapshot begins."""
+        """Write the state into the log; return the snapshot's log offset."""
         return self._maintenance.snapshot()
 
     def retain(self, *, older_than_ms: int | None = None, max_bytes: int | None = None, is_urgent: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""Copying the halves of decided transactions to the queues that they are meant for."""
+"""Copies the halves of decided transactions to their target queues."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from litemq.errors import CorruptStoreError, InvalidArgumentError
 from litemq.storage.batches.half_batches import (
     DecidedHalves,
-    Upcoming,
+    UpcomingHalves,
     check_upcoming,
     committed_batch,
     read_halves,
-    rollbacks_of,
-    skip_of,
+    rollback_controls,
+    skip_control,
     upcoming_halves,
 )
 from litemq.storage.reading import StoreReader
@@ -23,7 +23,7 @@ from litemq.storage.writing import StoreWriter
 
 __all__ = ["HalfCopier"]
 
-_COPIED_AT_ONCE: Final = 4 << 20
+_COPY_BYTES: Final = 4 << 20
 _LOG = logging.getLogger(__name__)
 
 
@@ -38,15 +38,15 @@ class HalfCopier:
         self._writer = writer
         self._reader = reader
 
-    def read_decided(self, most_bytes: int) -> DecidedHalves | None:
-        """Read about ``most_bytes`` of the next halves that are decided and confirmed.
+    def read_decided(self, max_bytes: int) -> DecidedHalves | None:
+        """Read about ``max_bytes`` of the next halves that are decided and confirmed.
 
         It may wait for the disk.
         """
         parts = self._parts
         while True:
             with parts.writing:
-                upcoming = upcoming_halves(parts.state, most_bytes)
+                upcoming = upcoming_halves(parts.state, max_bytes)
             if upcoming is None:
                 return None
             try:
@@ -54,20 +54,17 @@ class HalfCopier:
             except CorruptStoreError as error:
                 self._leave_out(upcoming, error)
 
-    def _leave_out(self, upcoming: Upcoming, error: CorruptStoreError) -> None:
-        """Skip a half that cannot be read, so that it does not hold up the others.
-
-        The log records the skip.
-        """
+    def _leave_out(self, upcoming: UpcomingHalves, error: CorruptStoreError) -> None:
+        """Append a record that skips an unreadable half, so that it does not block the others."""
         with self._parts.writing:
             now = upcoming_halves(self._parts.state, 0)
             if now is not None and (now.transaction, now.runs[0][:5]) == (upcoming.transaction, upcoming.runs[0][:5]):
                 _LOG.error(
-                    "a committed record of transaction %r cannot be read, and is left out: %s",
+                    "skipping a committed record of transaction %r that cannot be read: %s",
                     upcoming.transaction,
                     error,
                 )
-                self._writer.append_control(skip_of(upcoming, str(error)))
+                self._writer.append_control(skip_control(upcoming, str(error)))
 
     def append(self, decided: DecidedHalves, held_after: int, *, from_reserve: bool) -> Appended:
         """Append ``decided`` to their queues.
@@ -81,26 +78,23 @@ class HalfCopier:
             return self._writer.write(committed, from_reserve=from_reserve)
 
     def end_before(self, log_offset: int) -> None:
-        """End the halves before ``log_offset``.
-
-        Copy the decided halves, and roll back the undecided transactions of jobs.
-        """
+        """Copy the decided halves before ``log_offset``, and roll back jobs' undecided ones."""
         parts = self._parts
-        halves = parts.state.delivery.halves
+        halves = parts.state.parts.halves
         while not self._is_copied_before(log_offset):
-            decided = self.read_decided(_COPIED_AT_ONCE)
+            decided = self.read_decided(_COPY_BYTES)
             if decided is None:
                 parts.flusher.wait(parts.log.end)
                 continue
             try:
                 self.append(decided, parts.clock.wall_ms(), from_reserve=True)
             except InvalidArgumentError:
-                continue  # the broker was faster
+                continue  # the broker has copied them meanwhile
         with parts.writing:
             undecided = halves.undecided_before(log_offset)
-            for control in rollbacks_of(undecided, "nobody decided them before retention took them"):
+            for control in rollback_controls(undecided, "undecided when retention dropped their segment"):
                 self._writer.append_control(control)
 
     def _is_copied_before(self, log_offset: int) -> bool:
         with self._parts.writing:
-            return self._parts.state.delivery.halves.is_copied_before(log_offset)
+            return self._parts.state.parts.halves.is_copied_before(log_offset)

@@ -1,4 +1,4 @@
-"""Repairing damaged projections: rebuild the queues and the timers from the log."""
+"""Repair of damaged projections: rebuilds the queues and the timers from the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from litemq.storage.projections.replay import QueueRebuild, replay_into_queues, 
 from litemq.storage.queues.queue_reader import DamagedQueueError
 from litemq.storage.state import QueueKey
 from litemq.storage.store_parts import WRITE_BEHIND_S, StoreParts, open_buckets, open_queues
-from litemq.storage.timers.timer_store import HeldTimers
+from litemq.storage.timers.timer_store import TimerStore
 
 __all__ = ["ProjectionRepair"]
 
@@ -19,32 +19,32 @@ _LOG = logging.getLogger(__name__)
 
 
 class ProjectionRepair:
-    """Rebuilds the projections of a store while it serves.
+    """Rebuilds the projections of an open store while it serves.
 
-    The log decides: damage in the log itself is never repaired.
+    Damage in the log itself is never repaired.
     """
 
     def __init__(self, parts: StoreParts) -> None:
         self._parts = parts
 
     def repair_queues(self, key: QueueKey, first: int, max_messages: int, error: DamagedQueueError) -> None:
-        """Rebuild the queues if offset ``first`` of a queue still does not lead to its record.
+        """Rebuild the queues if the entry at offset ``first`` still does not lead to its record.
 
         Raise ``CorruptStoreError`` if the record itself is damaged.
         """
         parts = self._parts
-        with parts.keeping:
+        with parts.maintaining:
             if (key, first) not in parts.queues.holes:
                 try:
                     parts.queue_reader.read(key, first, max_messages, 1)
                 except DamagedQueueError:
-                    _LOG.warning("%s; the queues are made anew from the log", error)
+                    _LOG.warning("%s; rebuilding the queues from the log", error)
                     self._rebuild_queues()
             hole = parts.queues.holes.get((key, first))
             if hole is not None:
-                # One of the damaged records behind the record before it: most likely the first.
+                # Most likely the first damaged record after the record before it.
                 known = parts.damage.first_from(hole)
-                raise known or corrupt_at(parts.log, hole, f"the record at offset {first} is gone") from error
+                raise known or corrupt_at(parts.log, hole, f"the record at offset {first} is lost") from error
 
     def _rebuild_queues(self) -> None:
         """Rebuild all queues from the log while the old queues serve.
@@ -57,31 +57,31 @@ class ProjectionRepair:
         reached = log.start
         while reached < parts.flusher.flushed:
             until = parts.flusher.flushed
-            for window in read_log(log, reached, until, damaged=parts.damage.add):
+            for window in read_log(log, reached, until, on_damage=parts.damage.add):
                 replay_into_queues(window, reached, rebuild)
                 queues.write_behind(window.base, WRITE_BEHIND_S)
             reached = until
         with parts.writing:
             parts.flusher.wait(log.end)
-            for window in read_log(log, reached, log.end, damaged=parts.damage.add):
+            for window in read_log(log, reached, log.end, on_damage=parts.damage.add):
                 replay_into_queues(window, reached, rebuild)
-            rebuild.end()
+            rebuild.finish()
             parts.queues = parts.queue_reader.queues = queues
 
     def rebuild_timers(self, error: CorruptStoreError) -> None:
-        """Rebuild all timers from the log, because of ``error`` in their files.
+        """Rebuild all timers from the log after ``error`` in their files.
 
-        The caller holds ``keeping``.
+        The caller holds ``maintaining``.
         """
-        _LOG.warning("%s; the timers are found anew in the log", error)
+        _LOG.warning("%s; rebuilding the timers from the log", error)
         parts, log = self._parts, self._parts.log
         buckets = open_buckets(parts.disk, parts.directory)
         buckets.clear()
-        timers = HeldTimers(buckets)
+        timers = TimerStore(buckets)
         with parts.writing:
             parts.flusher.wait(log.end)
-            for window in read_log(log, log.start, log.end, damaged=parts.damage.add):
+            for window in read_log(log, log.start, log.end, on_damage=parts.damage.add):
                 replay_into_timers(window, log.start, timers)
                 timers.write_behind(window.base)
-            timers.know_moved(parts.state.delivery.moved_timers, log.start)
+            timers.load_moved(parts.state.parts.moved_timers, log.start)
             parts.timers = timers

@@ -1,4 +1,4 @@
-"""The thread that looks after a store: what is derived from the log follows it, without anyone waiting for that."""
+"""The maintenance thread of a store."""
 
 from __future__ import annotations
 
@@ -8,34 +8,37 @@ from collections.abc import Callable
 
 from litemq.errors import StorageError
 
-__all__ = ["Keeper"]
+__all__ = ["MaintenanceThread"]
 
 _LOG = logging.getLogger(__name__)
 
 
-class Keeper:
-    """Calls ``work`` again and again until it is stopped. What goes wrong is logged, and tried again."""
+class MaintenanceThread:
+    """A thread that calls ``work`` every ``interval`` seconds until it is stopped.
+
+    It logs a storage error and tries again at the next interval.
+    """
 
     def __init__(self, work: Callable[[], None], interval: float) -> None:
         self._work = work
         self._interval = interval
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="litemq-keeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="litemq-maintenance", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        said = ""
+        logged = ""
         while not self._stopping.wait(self._interval):
             try:
                 self._work()
-                said = ""
+                logged = ""
             except (StorageError, OSError) as error:
-                if str(error) != said:  # once, not five times a second
-                    said = str(error)
-                    _LOG.warning("%s; it is tried again", said)
+                if str(error) != logged:  # once, not at every interval
+                    logged = str(error)
+                    _LOG.warning("maintenance failed: %s; retrying", logged)
 
     def stop(self) -> None:
-        """Return when the work that is under way is done."""
+        """End the thread after the work in progress. It may be called from the thread itself."""
         self._stopping.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()

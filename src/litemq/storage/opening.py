@@ -1,4 +1,4 @@
-"""Opening a store: recover the log, load the state, replay the log into the projections."""
+"""Opens a store: recovers the log, loads the state, replays the log into the projections."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from litemq.storage.projections.replay import (
 from litemq.storage.queues.queue_reader import QueueReader
 from litemq.storage.state import State
 from litemq.storage.state.persistence.database import StoredState
-from litemq.storage.state.persistence.state_writer import StateKeeper
+from litemq.storage.state.persistence.state_writer import StateWriter
 from litemq.storage.store_parts import WRITE_BEHIND_S, StoreParts, open_buckets, open_queues
 from litemq.storage.timers.bucket_files import BucketFiles
-from litemq.storage.timers.timer_store import HeldTimers
+from litemq.storage.timers.timer_store import TimerStore
 
 __all__ = ["open_parts"]
 
-_REPLAYED_AT_ONCE: Final = 1 << 30  # bytes of log whose queue entries wait in memory
+_REPLAY_BATCH_BYTES: Final = 1 << 30  # bytes of log whose queue entries are held in memory
 
 
 def open_parts(
@@ -48,21 +48,21 @@ def open_parts(
     disk: Disk,
     host: str | None,
     broker_name: str,
-    replayed: Callable[[int, int], None],
+    on_replayed: Callable[[int, int], None],
 ) -> StoreParts:
     """Open a data directory, and bring every projection but the key index up to the log's end.
 
-    Call ``replayed(done, total)`` with the bytes of the log that have been replayed. If opening
-    fails, the directory is released as after a crash.
+    Report progress with ``on_replayed(done, total)``, in bytes of the log. If opening fails, the
+    directory is released as after a crash.
     """
     files = LogDirectory(directory, config, clock, disk=disk, host=host)
     with ExitStack() as undo:
         undo.callback(files.abandon)
         disk.make_directory(directory / "consumequeue")
-        state_keeper = StateKeeper(disk, directory, clock, broker_name=broker_name)
-        undo.callback(state_keeper.close)
-        state, as_of, rebuild = _load_state(files, state_keeper.stored, directory)
-        changes = state_keeper.follow(state, as_of, anew=rebuild)
+        state_writer = StateWriter(disk, directory, clock, broker_name=broker_name)
+        undo.callback(state_writer.close)
+        state, as_of, rebuild = _load_state(files, state_writer.stored, directory)
+        changes = state_writer.follow(state, as_of, rebuild=rebuild)
         log, flusher = files.log, files.flusher
         queues = open_queues(disk, directory, state)
         queue_reader = QueueReader(log, queues, lambda: flusher.flushed, directory / "consumequeue")
@@ -82,14 +82,14 @@ def open_parts(
             disk=disk,
             files=files,
             state=state,
-            state_keeper=state_keeper,
+            state_writer=state_writer,
             changes=changes,
             queues=queues,
             queue_reader=queue_reader,
             finder=finder,
             timers=timers,
         )
-        _replay(parts, as_of, files.projections.queues_applied, timers_applied, replayed)
+        _replay(parts, as_of, files.projections.queues_applied, timers_applied, on_replayed)
         undo.pop_all()
     return parts
 
@@ -105,10 +105,10 @@ def _load_state(files: LogDirectory, stored: StoredState | None, directory: Path
         return State.from_rows(stored.rows), stored.applied, False
     begin = files.projections.snapshot
     if begin < 0 and log.start > 0:
-        # The checkpoint is lost, and so is the log's beginning.
+        # Neither the checkpoint nor the log's beginning is there: search the log for a snapshot.
         begin = find_snapshot(log, log.start, log.end)
         if begin < 0:
-            reason = "the log's beginning is gone, and it holds no snapshot"
+            reason = "the beginning of the log is missing, and the log has no snapshot"
             raise CorruptStoreError(str(directory / "checkpoint"), 0, reason)
         files.projections = files.projections._replace(snapshot=begin)
     if begin < 0:
@@ -116,15 +116,15 @@ def _load_state(files: LogDirectory, stored: StoredState | None, directory: Path
     return *read_snapshot(log, begin, log.end), True
 
 
-def _open_timers(files: LogDirectory, buckets: BucketFiles) -> tuple[HeldTimers, int]:
+def _open_timers(files: LogDirectory, buckets: BucketFiles) -> tuple[TimerStore, int]:
     """Open the timers; return them with the log offset from which to replay the log into them."""
     log = files.log
     if buckets.applied is not None:
         applied = max(buckets.applied, files.projections.timers_applied)
         if log.start <= applied <= log.end:
-            return HeldTimers(buckets), applied
+            return TimerStore(buckets), applied
         buckets.clear()
-    return HeldTimers(buckets), log.start
+    return TimerStore(buckets), log.start
 
 
 def _replay(
@@ -132,7 +132,7 @@ def _replay(
     as_of: int,
     queues_applied: int,
     timers_applied: int,
-    replayed: Callable[[int, int], None],
+    on_replayed: Callable[[int, int], None],
 ) -> None:
     """Replay the log into the state, the queues and the timers, each from its own log offset.
 
@@ -142,14 +142,14 @@ def _replay(
     log, state, queues, timers = parts.log, parts.state, parts.queues, parts.timers
     rebuild = QueueRebuild(queues, state, log.start) if queues_applied <= log.start else None
 
-    def damaged(error: CorruptStoreError) -> None:
+    def on_damage(error: CorruptStoreError) -> None:
         offset = log_offset_of(error)
         if offset >= as_of or (rebuild is None and offset >= queues_applied):
             raise error
         parts.damage.add(error)
 
     begin = written = max(min(as_of, queues_applied, timers_applied), log.start)
-    for window in read_log(log, begin, log.end, damaged=damaged):
+    for window in read_log(log, begin, log.end, on_damage=on_damage):
         offsets = window.columns.starts + window.base
         is_whole = int(offsets[0]) >= as_of
         new = window.columns if is_whole else window.columns.subset(np.flatnonzero(offsets >= as_of))
@@ -157,14 +157,14 @@ def _replay(
             replay_into_state(Window(window.base, new), state, parts.changes)
         replay_into_queues(window, queues_applied, rebuild or queues)
         replay_into_timers(window, timers_applied, timers)
-        behind = window.base + int(window.columns.starts[-1] + window.columns.sizes[-1])
+        end = window.base + int(window.columns.starts[-1] + window.columns.sizes[-1])
         if rebuild is not None:
-            parts.finder.add(window, behind)
-        if behind - written >= _REPLAYED_AT_ONCE:
-            written = behind
-            queues.write_behind(behind, WRITE_BEHIND_S)
-            timers.write_behind(behind)
-        replayed(behind - begin, log.end - begin)
+            parts.finder.add(window, end)
+        if end - written >= _REPLAY_BATCH_BYTES:
+            written = end
+            queues.write_behind(end, WRITE_BEHIND_S)
+            timers.write_behind(end)
+        on_replayed(end - begin, log.end - begin)
     if rebuild is not None:
-        rebuild.end()
-    timers.know_moved(state.delivery.moved_timers, timers_applied)
+        rebuild.finish()
+    timers.load_moved(state.parts.moved_timers, timers_applied)

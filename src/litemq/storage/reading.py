@@ -1,6 +1,6 @@
-"""Reading a store: by queue, by log offset, by key and by time; and reading its timers.
+"""The read path of a store: by queue, log offset, key and time; and the reading of timers.
 
-Reads of hot records run on the caller's thread. ``pull`` leaves cold reads to two threads of low
+Reads of hot records run on the caller's thread. ``pull`` hands cold reads to two threads of low
 priority.
 """
 
@@ -25,7 +25,7 @@ from litemq.storage.state import QueueKey
 from litemq.storage.store import Longs
 from litemq.storage.store_parts import StoreParts
 from litemq.storage.timers.entries import Timer
-from litemq.storage.timers.timer_store import HeldTimers
+from litemq.storage.timers.timer_store import TimerStore
 from litemq.types import StoredRecord
 
 __all__ = ["StoreReader"]
@@ -39,9 +39,9 @@ _COLD_NICENESS: Final = 10
 
 
 class StoreReader:
-    """Reads an open store from any thread.
+    """The reader of an open store, for any thread.
 
-    A damaged projection is rebuilt, and the read repeated.
+    If a read finds a damaged projection, it rebuilds the projection and reads again.
     """
 
     def __init__(self, parts: StoreParts) -> None:
@@ -63,7 +63,7 @@ class StoreReader:
     # Queues --------------------------------------------------------------------------------------
 
     def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
-        """Read records of a queue from offset ``first`` on: at least one if one is confirmed there.
+        """Read raw records of a queue from offset ``first`` on: at least one if confirmed.
 
         It may wait for the disk.
         """
@@ -78,16 +78,18 @@ class StoreReader:
             raise
 
     def _check_range(self, key: QueueKey, first: int) -> None:
-        least, following = self._state.least.get(key, 0), self._state.next.get(key, 0)
-        if not least <= first <= following:
-            raise OffsetOutOfRangeError(f"offset {first} of queue {key.queue_id}: it has {least} … {following}")
+        start, end = self._state.start_offsets.get(key, 0), self._state.end_offsets.get(key, 0)
+        if not start <= first <= end:
+            raise OffsetOutOfRangeError(
+                f"offset {first} of queue {key.queue_id} is out of range: it has {start} … {end}"
+            )
 
     def read_if_hot(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | memoryview | None:
         """Read records as ``read_queue`` does if the first is in memory; else return ``None``."""
-        if first == self._state.next.get(key, 0):
+        if first == self._state.end_offsets.get(key, 0):
             return b""
-        place = self._parts.queues.place_in_memory(key, first)
-        is_hot = place is not None and self._log.is_hot(place)
+        log_offset = self._parts.queues.log_offset_in_memory(key, first)
+        is_hot = log_offset is not None and self._log.is_hot(log_offset)
         return self.read_queue(key, first, max_messages, max_bytes) if is_hot else None
 
     async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | memoryview:
@@ -98,41 +100,43 @@ class StoreReader:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._cold, self.read_queue, key, first, max_messages, max_bytes)
 
-    def confirmed_next(self, key: QueueKey) -> int:
-        """Return the offset of the queue's first message that is not confirmed.
+    def confirmed_end(self, key: QueueKey) -> int:
+        """Return the offset of the queue's first unconfirmed message.
 
-        Only for the thread that writes.
+        Only for the writing thread.
         """
         return self._parts.queues.end_below(key, self._parts.flusher.flushed)
 
-    def read_entries(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void]:
-        """Read up to ``most`` entries of a queue from offset ``first`` on, of confirmed records.
+    def read_entries(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void]:
+        """Read up to ``limit`` entries of a queue from offset ``first`` on, of confirmed records.
 
         It may wait for the disk.
         """
         self._check_range(key, first)
         try:
-            return self._queue_reader.entries(key, first, most, self._parts.flusher.flushed)
+            return self._queue_reader.entries(key, first, limit, self._parts.flusher.flushed)
         except DamagedQueueError as error:
-            self._repair.repair_queues(key, first, most, error)
-            return self._queue_reader.entries(key, first, most, self._parts.flusher.flushed)
+            self._repair.repair_queues(key, first, limit, error)
+            return self._queue_reader.entries(key, first, limit, self._parts.flusher.flushed)
 
-    def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
+    def read_entries_if_hot(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void] | None:
         """Read entries as ``read_entries`` does if the first is in memory; else return ``None``."""
-        if first == self._state.next.get(key, 0) or self._parts.queues.place_in_memory(key, first) is not None:
-            return self.read_entries(key, first, most)
+        if (
+            first == self._state.end_offsets.get(key, 0)
+            or self._parts.queues.log_offset_in_memory(key, first) is not None
+        ):
+            return self.read_entries(key, first, limit)
         return None
 
     def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:
-        """Read the records of ``entries``, which have these rising offsets in their queue.
+        """Read the records of ``entries``, which have the rising ``queue_offsets`` in their queue.
 
-        It may wait for the disk. If a record is damaged, return the records before it.
+        If a record is damaged, return the records before it. It may wait for the disk.
         """
         data = self._queue_reader.read_chosen(key, queue_offsets, entries)
         if data is not None:
             return data
-        # An entry does not fit its record: read one record at a time, as ``read_queue`` checks and
-        # repairs.
+        # An entry does not match its record. Read one record at a time: ``read_queue`` repairs.
         found: list[bytes | memoryview] = []
         for offset in queue_offsets.tolist():
             try:
@@ -148,7 +152,7 @@ class StoreReader:
 
         If there is none yet, return the queue's next offset.
         """
-        low, high = self._state.least.get(key, 0), self._state.next.get(key, 0)
+        low, high = self._state.start_offsets.get(key, 0), self._state.end_offsets.get(key, 0)
         while low < high:
             middle = (low + high) // 2
             data = self.read_queue(key, middle, 1)
@@ -164,52 +168,49 @@ class StoreReader:
         """Read the record at ``log_offset``, as bytes and decoded. It may wait for the disk."""
         return read_checked(self._log, log_offset, self._parts.flusher.flushed)
 
-    def find(self, topic: str, key: str, most: int, *, anywhere: bool) -> list[StoredRecord]:
-        """Find up to ``most`` messages of ``topic`` by key or id, the latest first.
+    def find(self, topic: str, key: str, limit: int, *, anywhere: bool) -> list[StoredRecord]:
+        """Find up to ``limit`` messages of ``topic`` with ``key`` as key or id, the latest first.
 
         It may wait for the disk.
         """
         parts = self._parts
-        return parts.finder.find(topic, key, max(0, most), parts.flusher.flushed, parts.damage.add, anywhere=anywhere)
+        return parts.finder.find(topic, key, max(0, limit), parts.flusher.flushed, parts.damage.add, anywhere=anywhere)
 
     # Timers --------------------------------------------------------------------------------------
 
     @property
-    def timer_room(self) -> int:
-        """The bytes left for timers: all timers may take half of what the log may take."""
+    def timer_bytes_left(self) -> int:
+        """The bytes of timers that may still be added: timers may use half of the log's budget."""
         parts = self._parts
         budget = parts.config.max_log_bytes
         if budget is None:
             budget = int(parts.disk.total_bytes(parts.directory) * parts.config.disk_refuse_percent / 100)
-        return max(0, budget // 2 - self._state.delivery.timers.bytes)
+        return max(0, budget // 2 - self._state.parts.timers.bytes)
 
     def load_timers(self, until: int) -> None:
-        """Load the timers that are due before ``until`` (ms) into memory.
-
-        It may wait for the disk.
-        """
-        with self._parts.keeping:
+        """Load the timers due before ``until`` (ms) into memory. It may wait for the disk."""
+        with self._parts.maintaining:
             if self._parts.is_closed:
                 return
             self._from_timers(lambda timers: timers.load(until))
 
-    def timers_among(self, delay_times: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
-        """Tell which of the timers at ``pendings``, whose records have ``delay_times``, still wait.
+    def are_timers_pending(self, delay_times: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
+        """Return a mask of the timers at log offsets ``pendings`` that have not ended.
 
-        It may wait for the disk.
+        ``delay_times`` are the delay times of their records. It may wait for the disk.
         """
-        with self._parts.keeping:
+        with self._parts.maintaining:
             return self._from_timers(lambda timers: timers.live_among(delay_times, pendings))
 
-    def timers_after(self, after: tuple[int, int], until: int, most: int) -> list[Timer]:
-        """List up to ``most`` timers behind ``after``, a due time and a log offset, in order.
+    def timers_after(self, after: tuple[int, int], until: int, limit: int) -> list[Timer]:
+        """List up to ``limit`` pending timers after ``after`` (due time, log offset), in order.
 
         All are due before ``until`` (ms). It may wait for the disk.
         """
-        with self._parts.keeping:
-            return self._from_timers(lambda timers: timers.page(after, until, most))
+        with self._parts.maintaining:
+            return self._from_timers(lambda timers: timers.page(after, until, limit))
 
-    def _from_timers(self, read: Callable[[HeldTimers], T]) -> T:
+    def _from_timers(self, read: Callable[[TimerStore], T]) -> T:
         try:
             return read(self._parts.timers)
         except CorruptStoreError as error:
@@ -223,11 +224,11 @@ class StoreReader:
         """
         return [bytes(self._log.read(timer.pending, timer.pending + timer.size)) for timer in timers]
 
-    def read_pending_if_there(self, timers: Sequence[Timer]) -> list[bytes] | None:
+    def read_pending_if_cached(self, timers: Sequence[Timer]) -> list[bytes] | None:
         """Read records as ``read_pending`` does if all are in memory; else return ``None``."""
         records: list[bytes] = []
         for timer in timers:
-            record = self._log.read_if_there(timer.pending, timer.pending + timer.size)
+            record = self._log.read_if_cached(timer.pending, timer.pending + timer.size)
             if record is None:
                 return None
             records.append(bytes(record))
@@ -235,9 +236,6 @@ class StoreReader:
 
 
 def _lower_priority() -> None:
-    """Let the event loop go before this thread.
-
-    Outside Linux, a thread has no priority of its own.
-    """
+    """Give this thread a lower priority than the event loop. Only on Linux."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _COLD_NICENESS)

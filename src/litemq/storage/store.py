@@ -1,4 +1,4 @@
-"""What a store does, whatever it is made of."""
+"""The ``Store`` interface, which the disk store and the memory store implement."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy.typing as npt
 from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.batch import Placed
 from litemq.storage.batches.half_batches import DecidedHalves
-from litemq.storage.log.flush import Told
-from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
+from litemq.storage.log.flush import OnFlushed
+from litemq.storage.state import NO_SETTINGS, QueueKey, State, Topic, TopicSettings
 from litemq.storage.timers.entries import Timer
-from litemq.storage.timers.timer_store import HeldTimers
+from litemq.storage.timers.timer_store import TimerStore
 from litemq.types import StoredRecord
 
 __all__ = ["Appended", "Decide", "DecidedHalves", "Placed", "Store"]
 
 Longs = npt.NDArray[np.int64]
-# Which transactions of a batch count, by partition and attempt.
+# Chooses the transactions of a batch that count, by partition and attempt.
 Decide = Callable[[State], Mapping[tuple[int, int], str]]
 
 
 class Appended(NamedTuple):
-    """Where a batch went. It may be read, and is safe, once ``end`` is confirmed."""
+    """The offsets of an appended batch. It is durable and readable once ``end`` is confirmed."""
 
     log_offsets: Longs
     queue_offsets: Longs
@@ -34,79 +34,99 @@ class Appended(NamedTuple):
 
 
 class Store(Protocol):
-    """One log and what is derived from it."""
+    """A log and its projections.
+
+    Calls may come from any thread unless they say otherwise. Calls that may wait for the disk say
+    so; the event loop must not make them.
+    """
 
     @property
     def state(self) -> State:
-        """Topics, queues, offsets and what producers sent, as the records that were appended so far make them. Only to be read."""
+        """Topics, queues, offsets and producers' sequences, up to the last append. Read-only."""
 
     @property
     def log_end(self) -> int:
-        """Where the next record will stand."""
+        """The log offset of the next record."""
 
     @property
     def confirm_offset(self) -> int:
-        """Everything below it is safe, and may be read; nothing above it may."""
+        """The offset below which everything is durable. Reads never go beyond it."""
 
-    def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int, *, held_after: int | None = None) -> Appended:
-        """Append what producers sent, in place: validated whole, stamped, written. Raises before anything is written, or not at all.
+    def append(
+        self, batch: bytearray, topic_id: int, queue_ids: Longs | int, *, held_after: int | None = None
+    ) -> Appended:
+        """Validate, stamp and append the records that producers sent, in place.
 
-        What is due later than ``held_after`` (ms) becomes a timer, and has the queue offset -1 in the answer.
+        If it raises, no record is written. A message due later than ``held_after`` (ms) becomes a
+        timer, and its queue offset in the answer is -1.
         """
 
     def append_placed(self, placed: Sequence[Placed]) -> Appended:
-        """Append records of the broker's own, in any queues, as one write in this order. They are taken even where the disk is nearly full."""
+        """Append the broker's own records to any queues, in one write and in this order.
 
-    # Halves: what nobody sees until its transaction is decided.
+        A nearly full disk does not refuse them.
+        """
+
+    # Halves: records that consumers do not see until their transaction is decided.
 
     def append_halves(self, batch: bytearray, topic_id: int, queue_id: int, transaction: str, first: int) -> Appended:
-        """Append what a producer sent for a queue, but so that nobody sees it until its transaction is decided.
+        """Append halves of ``transaction`` for a queue.
 
-        ``first`` is how many halves of the transaction are there for the queue: raises ``SequenceGapError`` where it is another number.
+        ``first`` is the number of halves that the transaction already has for the queue. If the
+        number differs, raise ``SequenceGapError``.
         """
 
     def commit_sink(self, query: str, batch: int, decide: Decide, plan: bytes = b"") -> Appended:
-        """Decide a batch of a query, and all before it. ``decide`` is called while nobody else writes, and says which transactions count, by
-        partition and attempt, or raises. ``plan`` is kept with the decision."""
+        """Decide ``batch`` of ``query`` and all batches before it.
 
-    def read_decided(self, most_bytes: int) -> DecidedHalves | None:
-        """About so many bytes of the next halves that are decided and safe. It may wait for the disk."""
+        Call ``decide(state)`` under the writer's lock. It returns the transactions that count, by
+        partition and attempt, or raises. The decision record keeps ``plan``.
+        """
+
+    def read_decided(self, max_bytes: int) -> DecidedHalves | None:
+        """Read about ``max_bytes`` of the next halves that are decided and confirmed.
+
+        It may wait for the disk.
+        """
 
     def append_committed(self, decided: DecidedHalves, held_after: int) -> Appended:
-        """Append halves that are decided to their queues; those that are due later than ``held_after`` (ms) become timers.
+        """Append ``decided`` halves to their queues.
 
-        Raises ``InvalidArgumentError`` where somebody else was faster, or their topic was deleted.
+        A message due later than ``held_after`` (ms) becomes a timer. If another caller has already
+        copied the halves, or their topic was deleted, raise ``InvalidArgumentError``.
         """
 
     def append_producers_halves(self, batch: bytearray, topic_id: int, queue_ids: Longs) -> Appended:
-        """Append what producers sent to queues of a topic, but so that nobody sees it until its transactions are committed.
+        """Append halves of producers' transactions to queues of a topic.
 
-        Each record says which transaction it is of, and which number it has there: whoever calls has looked that it is the next.
+        Each record names its transaction and its number in it. The caller has checked that each
+        number is the next one.
         """
 
     def commit_transactions(self, transactions: Sequence[str], held_after: int) -> Appended:
-        """Append the messages of producers' transactions, all in one write; those that are due later than ``held_after`` (ms) become timers.
+        """Append the messages of producers' ``transactions`` in one write.
 
-        Only for transactions that are not decided, and whose halves are in memory. Raises before anything is written, or not at all.
+        A message due later than ``held_after`` (ms) becomes a timer. The transactions must be
+        undecided, and their halves in memory. If it raises, no record is written.
         """
 
     def append_control(self, control: Control) -> Appended:
-        """A change: in the log first, then true."""
+        """Write ``control`` to the log, then apply it to the state."""
 
     def append_numbered(self, make: Callable[[int], Control]) -> Appended:
-        """A change that numbers what it begins: it is made while nobody else writes, of where the log ends before it."""
+        """Append the change ``make(log_end)``. No other record is written in between."""
 
-    def system_topic(self, name: str) -> TopicFacts:
-        """A topic for the broker's own use, which is created where it is not there: ``%RETRY%…`` or ``%DLQ%…``."""
+    def system_topic(self, name: str) -> Topic:
+        """Return the system topic ``name`` (``%RETRY%…`` or ``%DLQ%…``); create it if needed."""
 
-    def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> TopicFacts:
-        """A new topic with so many queue ids; one that is there already is returned as it is."""
+    def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> Topic:
+        """Create a topic with ``queues`` queues. If it exists, return it unchanged."""
 
     def delete_topic(self, name: str) -> None:
-        """The topic is gone; its messages stay until retention takes them."""
+        """Delete a topic. Its messages stay until retention drops their segments."""
 
     def commit_offsets(self, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Appended:
-        """How far a group has come in some queues: one record."""
+        """Commit the offsets of ``group`` in some queues, as one record."""
 
     def wait_confirmed(self, offset: int, timeout: float | None = None) -> None:
         """Block until everything below ``offset`` may be read."""
@@ -114,84 +134,108 @@ class Store(Protocol):
     async def confirmed(self, offset: int) -> None:
         """Wait until everything below ``offset`` may be read."""
 
-    def when_confirmed(self, offset: int, told: Told) -> None:
-        """On the event loop: call ``told`` with nothing once everything below ``offset`` may be read, or with why that will never be."""
+    def when_confirmed(self, offset: int, on_confirmed: OnFlushed) -> None:
+        """Call ``on_confirmed(None)`` once everything below ``offset`` may be read.
 
-    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
-        """Records of a queue from offset ``first`` on, one behind another as they stand in the log: at least one if there is one.
-
-        Nothing at all means that the queue has nothing confirmed there yet. From any thread; it may wait for the disk.
+        If the store fails before that, call ``on_confirmed(error)``. Only for the event loop.
         """
 
-    def confirmed_next(self, key: QueueKey) -> int:
-        """The offset of a queue's first message that may not be read yet. On the thread that writes."""
+    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
+        """Read raw records of a queue from offset ``first`` on: at least one if confirmed.
 
-    def read_if_hot(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview | None:
-        """The same where it is in memory, so that nobody waits; else ``None``."""
+        Empty if the queue has no confirmed record there yet. It may wait for the disk.
+        """
+
+    def confirmed_end(self, key: QueueKey) -> int:
+        """Return the offset of the queue's first unconfirmed message.
+
+        Only for the writing thread.
+        """
+
+    def read_if_hot(
+        self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20
+    ) -> bytes | memoryview | None:
+        """Read records as ``read_queue`` does if the first is in memory; else return ``None``."""
 
     async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
-        """The same for an event loop, which is never kept waiting by the disk."""
+        """Read records as ``read_queue`` does. The event loop never waits for the disk."""
 
-    def read_entries(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void]:
-        """Up to so many entries of a queue from offset ``first`` on, whose records may be read. From any thread; it may wait for the disk."""
+    def read_entries(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void]:
+        """Read up to ``limit`` entries of a queue from offset ``first`` on, of confirmed records.
 
-    def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
-        """The same where they are in memory, so that nobody waits; else ``None``."""
+        It may wait for the disk.
+        """
+
+    def read_entries_if_hot(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void] | None:
+        """Read entries as ``read_entries`` does if the first is in memory; else return ``None``."""
 
     def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:
-        """The records of some entries of a queue, at these rising offsets, one behind another; those before a damaged one come without it.
+        """Read the records of ``entries``, which have the rising ``queue_offsets`` in their queue.
 
-        From any thread; it may wait for the disk.
+        If a record is damaged, return the records before it. It may wait for the disk.
         """
 
     def read_raw(self, log_offset: int) -> bytes:
-        """The bytes of the record that stands at a log offset, whole and verified. From any thread; it may wait for the disk."""
+        """Read the record at ``log_offset`` as verified bytes. It may wait for the disk."""
 
     def is_hot(self, log_offset: int) -> bool:
-        """Whether what stands at a log offset is in memory."""
+        """Whether the record at ``log_offset`` is in memory."""
 
     def read_record(self, log_offset: int) -> StoredRecord:
-        """The record that stands at a log offset."""
+        """Read and decode the record at ``log_offset``. It may wait for the disk."""
 
-    def find(self, topic: str, key: str, most: int = 32, *, anywhere: bool = False) -> list[StoredRecord]:
-        """The messages of a topic that carry a key, or have it as their id, the latest first.
+    def find(self, topic: str, key: str, limit: int = 32, *, anywhere: bool = False) -> list[StoredRecord]:
+        """Find up to ``limit`` messages of ``topic`` with ``key`` as key or id, the latest first.
 
-        ``anywhere``: also their copies that stand elsewhere, to wait for their time or to be tried again.
+        If ``anywhere``, also find their copies in system topics: timers and retries.
         """
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
-        """The offset of a queue's first message that was stored at or after a time (ms); the next offset, if there is none yet."""
+        """Return the offset of the first message stored at or after ``store_timestamp`` (ms).
 
-    # Messages that wait for their time.
+        If there is none yet, return the queue's next offset.
+        """
+
+    # Timers
 
     @property
-    def timers(self) -> HeldTimers:
-        """Those that wait. Whoever takes one fires it by a record of kind 2 with the one that waits as its origin, or gives it back."""
+    def timers(self) -> TimerStore:
+        """The pending timers.
+
+        A caller that takes a timer must fire it, by a record of kind 2 with the pending record as
+        its origin, or give it back.
+        """
 
     @property
-    def timer_room(self) -> int:
-        """How many more bytes may wait."""
+    def timer_bytes_left(self) -> int:
+        """The bytes of timers that may still be added."""
 
     def load_timers(self, until: int) -> None:
-        """Bring those that are due before ``until`` (ms) into memory. It may wait for the disk."""
+        """Load the timers due before ``until`` (ms) into memory. It may wait for the disk."""
 
-    def timers_among(self, delay_times: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
-        """Which of some timers, with the delay times of their records, still wait. From any thread; it may wait for the disk."""
+    def are_timers_pending(self, delay_times: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
+        """Return a mask of the timers at log offsets ``pendings`` that have not ended.
 
-    def timers_after(self, after: tuple[int, int], until: int, most: int) -> list[Timer]:
-        """Up to so many timers that wait, in order, behind a due time and a log offset and due before ``until`` (ms).
+        ``delay_times`` are the delay times of their records. It may wait for the disk.
+        """
 
-        From any thread; it may wait for the disk.
+    def timers_after(self, after: tuple[int, int], until: int, limit: int) -> list[Timer]:
+        """List up to ``limit`` pending timers after ``after`` (due time, log offset), in order.
+
+        All are due before ``until`` (ms). It may wait for the disk.
         """
 
     def change_timers(self, decide: Callable[[], Sequence[Control]]) -> None:
-        """Append changes of timers. ``decide`` is called while nobody else writes."""
+        """Append the changes of timers that ``decide()`` returns. No other record is in between."""
 
     def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
-        """The records of timers, as they are found: whoever appends them anew verifies them. It may wait for the disk."""
+        """Read the records of ``timers``, not verified: the append of a record verifies it.
 
-    def read_pending_if_there(self, timers: Sequence[Timer]) -> list[bytes] | None:
-        """The same where nothing has to come from the disk, so that nobody waits; else ``None``."""
+        It may wait for the disk.
+        """
+
+    def read_pending_if_cached(self, timers: Sequence[Timer]) -> list[bytes] | None:
+        """Read records as ``read_pending`` does if all are in memory; else return ``None``."""
 
     def close(self) -> None:
-        """Stop cleanly."""
+        """Stop cleanly: the next opening has nothing to recover."""

@@ -1,4 +1,4 @@
-"""The parts of an open store, as its reader, its writer and its maintenance share them."""
+"""The parts of an open store, shared by its reader, its writer and its maintenance."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from litemq.storage.queues.queue_reader import QueueReader
 from litemq.storage.queues.queues import Queues
 from litemq.storage.state import State
 from litemq.storage.state.persistence.changes import Changes
-from litemq.storage.state.persistence.state_writer import StateKeeper
+from litemq.storage.state.persistence.state_writer import StateWriter
 from litemq.storage.timers.bucket_files import BucketFiles
-from litemq.storage.timers.timer_store import HeldTimers
+from litemq.storage.timers.timer_store import TimerStore
 
 __all__ = ["WRITE_BEHIND_S", "StoreParts", "open_buckets", "open_queues"]
 
-# Of each second. A hundred thousand queues take some seconds; meanwhile the log has their entries.
+# Seconds per checkpoint spent on queue files. Writing 100,000 queues takes several checkpoints;
+# meanwhile their entries are in memory and in the log.
 WRITE_BEHIND_S: Final = 0.3
 
 
@@ -34,9 +35,9 @@ WRITE_BEHIND_S: Final = 0.3
 class StoreParts:
     """The files and projections of an open store, its locks and its flags.
 
-    Take ``keeping`` before ``writing``, never the other way. A thread that holds ``keeping`` may
-    write projections; a thread that holds ``writing`` may append. ``queues`` and ``timers`` are
-    replaced, under both locks, when their files are damaged.
+    Lock order: take ``maintaining`` before ``writing``. A thread that holds ``maintaining`` may
+    write projections. A thread that holds ``writing`` may append. If the files of ``queues`` or
+    ``timers`` are damaged, the repair replaces the attribute under both locks.
     """
 
     directory: Path
@@ -45,17 +46,17 @@ class StoreParts:
     disk: Disk
     files: LogDirectory
     state: State
-    state_keeper: StateKeeper
+    state_writer: StateWriter
     changes: Changes
     queues: Queues
     queue_reader: QueueReader
     finder: Finder
-    timers: HeldTimers
+    timers: TimerStore
     damage: DamageLog = field(default_factory=DamageLog)
-    keeping: threading.RLock = field(default_factory=threading.RLock)
+    maintaining: threading.RLock = field(default_factory=threading.RLock)
     writing: threading.RLock = field(default_factory=threading.RLock)
-    refused: str | None = None  # why the store refuses producers: its disk is nearly full
-    is_closed: bool = False  # changed under ``keeping``
+    refused: str | None = None  # the error message for producers while the disk is nearly full
+    is_closed: bool = False  # changed under ``maintaining``
     log: CommitLog = field(init=False)
     flusher: Flusher = field(init=False)
 

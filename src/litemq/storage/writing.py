@@ -1,9 +1,9 @@
-"""Writing to a store: a batch goes into the log, then into the queues, state and timers."""
+"""The write path of a store: one batch goes to the log, then to the queues, state and timers."""
 
 from __future__ import annotations
 
 from litemq.proto.control_pb2 import Control
-from litemq.storage.batches.batch import Batch, control_batch, stamp, took
+from litemq.storage.batches.batch import Batch, control_batch, record_sequences, stamp
 from litemq.storage.batches.record_events import numbered_events
 from litemq.storage.store import Appended
 from litemq.storage.store_parts import StoreParts
@@ -12,7 +12,7 @@ __all__ = ["StoreWriter"]
 
 
 class StoreWriter:
-    """The one way into the log of an open store."""
+    """The only writer of an open store's log."""
 
     def __init__(self, parts: StoreParts) -> None:
         self._parts = parts
@@ -20,14 +20,14 @@ class StoreWriter:
     def write(self, batch: Batch, *, from_reserve: bool) -> Appended:
         """Stamp ``batch`` and write it. The caller holds ``writing``.
 
-        ``from_reserve`` allows the segments that are set aside for the broker's own records. If an
-        interrupt leaves the batch in the log but not in every projection, the log fails: to go on
-        would assign an offset twice.
+        If ``from_reserve``, the log may take a reserved segment on a full disk. If an interrupt
+        leaves the batch in the log but not in every projection, the log fails: another write would
+        assign an offset twice.
         """
         parts = self._parts
         log, files, state, changes = parts.log, parts.files, parts.state, parts.changes
         columns, sizes = batch.columns, batch.columns.sizes
-        offsets = log.place(sizes)
+        offsets = log.allocate(sizes)
         time = max(parts.clock.wall_ms(), files.store_timestamp)
         stamped = stamp(batch, state, offsets, time, files.epoch.number)
         before = log.end
@@ -35,16 +35,16 @@ class StoreWriter:
             dirty = log.write(columns.buffer, columns.starts, sizes, offsets, from_reserve=from_reserve)
             files.store_timestamp = time
             end = log.end
-            parts.queues.add_batch(stamped.keys, stamped.firsts, stamped.entries, stamped.bounds)
-            for key, following in zip(stamped.keys, stamped.nexts, strict=True):
-                state.placed(key, following)
-                changes.placed(end, key, following)
-            changes.took(end, took(batch, state, stamped, time))
+            parts.queues.add_batch(stamped.keys, stamped.start_offsets, stamped.entries, stamped.bounds)
+            for key, end_offset in zip(stamped.keys, stamped.end_offsets, strict=True):
+                state.extend_queue(key, end_offset)
+                changes.add_queue_range(end, key, end_offset)
+            changes.add_sequences(end, record_sequences(batch, state, stamped, time))
             if not batch.is_plain:
                 for _, event in numbered_events(columns, offsets):
-                    parts.timers.place(event, was_half=state.delivery.was_half(event))
-                    changes.was_placed(end, state.place(event))
-            parts.flusher.written(dirty)
+                    parts.timers.place(event, was_half=state.parts.was_half(event))
+                    changes.add_event(end, state.place(event))
+            parts.flusher.mark_dirty(dirty)
         except BaseException:
             if log.end != before:
                 log.fail("a write was interrupted")
@@ -56,6 +56,6 @@ class StoreWriter:
         parts = self._parts
         with parts.writing:
             appended = self.write(control_batch(control, parts.clock.wall_ms()), from_reserve=True)
-            parts.changes.changed(appended.end, control, parts.state.apply(control))
+            parts.changes.add_control(appended.end, control, parts.state.apply(control))
             parts.timers.apply(control, int(appended.log_offsets[0]))
             return appended

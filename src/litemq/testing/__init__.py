@@ -1,4 +1,4 @@
-"""Support for tests of programs that use LiteMQ: an engine in this process, a clock that tests move, fixtures for pytest."""
+"""Test support for users of LiteMQ: an in-memory broker, a fake clock, and pytest fixtures."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeClock", "MemoryBroker"]
 
-# Imported when they are first used: pytest loads the plugin, and so this module, also for tests that use none of it.
+# Lazy imports: pytest loads this module with the plug-in, even for tests that do not use it.
 _MODULES = {"FakeClock": "litemq.clock", "MemoryBroker": "litemq.testing.memory_broker"}
 
 

@@ -1,4 +1,4 @@
-"""A bridge between a broker and a client on different event loops: it passes requests and answers from thread to thread, in order."""
+"""The bridge between a broker and a client on different event loops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RemoteService:
             self._caller = RemoteCaller(caller, self._loop, self._service)
         _call_on(self._service_loop, self._service.handle, self._caller, frames)
 
-    def caller_gone(self, caller: Caller) -> None:  # noqa: ARG002  it is the one that asked
+    def caller_gone(self, caller: Caller) -> None:  # noqa: ARG002  it is the only one
         if self._caller is not None:
             _call_on(self._service_loop, self._service.caller_gone, self._caller)
 
@@ -36,7 +36,7 @@ class RemoteService:
 class RemoteCaller:
     """A channel on another loop, as the service sees it from its own loop."""
 
-    has_room = True
+    is_writable = True
 
     def __init__(self, channel: Caller, loop: asyncio.AbstractEventLoop, service: Service) -> None:
         self._channel = channel
@@ -45,7 +45,7 @@ class RemoteCaller:
         self.client_id = channel.client_id
         self.peer = channel.peer
 
-    def when_room(self, resume: Callable[[], None]) -> None:
+    def on_writable(self, resume: Callable[[], None]) -> None:
         resume()
 
     def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
@@ -60,7 +60,7 @@ class RemoteCaller:
 
     def _call(self, call: Callable[..., None], *arguments: object) -> None:
         if not _call_on(self._loop, call, *arguments):
-            self._service.caller_gone(self)  # the client's loop ended, and the client with it
+            self._service.caller_gone(self)  # the client's loop is closed
 
 
 def _call_on(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: object) -> bool:

@@ -1,6 +1,7 @@
-"""A channel to a broker in the same process: frames are handed over, and no socket is made.
+"""A channel to a broker in the same process: it passes frames without a socket.
 
-The broker behind it is the real one. Answers come in a later turn of the event loop, as they would over a network.
+The broker is the real one. Answers arrive in a later tick of the event loop, as they would over a
+network.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["LocalChannel", "Service"]
 
 
 class Service(Protocol):
-    """What stands behind a channel: a broker or a NameServer."""
+    """The server of a channel: a broker or a NameServer."""
 
     def handle(self, caller: Caller, frames: list[Frame]) -> None: ...
 
@@ -31,20 +32,26 @@ class Service(Protocol):
 
 
 class LocalChannel(RequestChannel):
-    """Both ends of a connection at once: what the client asks through, and whom the broker answers."""
+    """Both ends of a connection: the client's channel, and the broker's caller."""
 
-    def __init__(self, address: str, client_id: str, service: Service, lost: Callable[[LiteMQError], None] = lambda _error: None) -> None:
+    def __init__(
+        self,
+        address: str,
+        client_id: str,
+        service: Service,
+        on_lost: Callable[[LiteMQError], None] = lambda _error: None,
+    ) -> None:
         self.address = address
         self.client_id = client_id
         self.limits = HelloAnswer(version=1, max_frame_bytes=64 << 20, software="litemq in memory")
         self._service: Service | None = service
-        self._on_lost = lost
+        self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
         self._pending: dict[int, AnswerCallback] = {}
         self._unsent: list[Frame] = []
 
-    # As the client sees it ----------------------------------------------------------------------------------------------------
+    # The client's side ----------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
@@ -56,8 +63,8 @@ class LocalChannel(RequestChannel):
 
     def call(self, opcode: int, header: bytes, attachment: Bytes, answered: AnswerCallback) -> None:
         if self._service is None:
-            lost = ConnectionLostError(f"there is no connection to {self.address}")
-            self._loop.call_soon(answered, b"", b"", lost)  # later, as all answers
+            lost = ConnectionLostError(f"no connection to {self.address}")
+            self._loop.call_soon(answered, b"", b"", lost)  # in a later tick, like all answers
             return
         number = next(self._numbers)
         self._pending[number] = answered
@@ -71,7 +78,7 @@ class LocalChannel(RequestChannel):
             self._service.handle(self, unsent)
 
     def close(self, reason: LiteMQError | None = None) -> None:
-        """End the connection; what is still on its way fails."""
+        """Close the connection and fail all pending requests."""
         if self._service is None:
             return
         service, self._service = self._service, None
@@ -85,17 +92,17 @@ class LocalChannel(RequestChannel):
     def abort(self, reason: LiteMQError) -> None:
         self.close(reason)
 
-    # As the broker sees it ----------------------------------------------------------------------------------------------------
+    # The broker's side ----------------------------------------------------------------------------
 
     @property
     def peer(self) -> str:
         return "this process"
 
     @property
-    def has_room(self) -> bool:
+    def is_writable(self) -> bool:
         return True
 
-    def when_room(self, resume: Callable[[], None]) -> None:
+    def on_writable(self, resume: Callable[[], None]) -> None:
         resume()
 
     def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
@@ -110,4 +117,4 @@ class LocalChannel(RequestChannel):
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
         answered = self._pending.pop(frame[0], None)
         if answered is not None:
-            answered(b"", b"", decode_failure(encode_failure(error)))  # as it would arrive over a network
+            answered(b"", b"", decode_failure(encode_failure(error)))  # as it arrives over a network

@@ -1,8 +1,9 @@
-"""The engine of ``memory://``: a whole cluster in this process, gone when the last client closes.
+"""The engine of ``memory://``: a cluster in this process, which ends when the last client closes.
 
-One NameServer, one broker, the real ones, over a store in memory; no socket, no file. Clients on one event loop that use the same URL share
-it: ``memory://`` and ``memory://other`` are two clusters. It lives on the loop of the first of them. One that is offered under a URL, as
-``MemoryBroker`` does, stays until it is withdrawn, and clients on any loop, in any thread, may use it.
+It is a real NameServer and a real broker with an in-memory store, without sockets or files. Clients
+with the same URL on one event loop share a cluster; ``memory://`` and ``memory://other`` are two
+clusters. The cluster runs on the loop of its first client. A cluster passed to ``offer`` lasts
+until ``withdraw``, and serves clients on any loop and thread.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _BROKER_ADDRESS = ("broker", 2)
 
 
 class MemoryCluster:
-    """A NameServer and a broker; made on the event loop that they run on."""
+    """A NameServer and a broker. Create it on the event loop that it runs on."""
 
     def __init__(self, clock: Clock | None = None, limits: BrokerLimits | None = None) -> None:
         clock = self.clock = clock or SystemClock()
         self.loop = asyncio.get_running_loop()
         self._cluster_store = EmbeddedStore()
-        self._nameserver = NameServer(self._cluster_store, clock=FakeClock())  # its clock stands still: no heartbeat is needed
+        self._nameserver = NameServer(self._cluster_store, clock=FakeClock())  # a stopped clock: no heartbeats needed
         self._store = MemoryStore(clock)
         self.broker = Broker(
             self._store,
@@ -47,21 +48,29 @@ class MemoryCluster:
             limits or BrokerLimits(auto_create_topics=True),
             announcer=self,
             identity=BrokerIdentity("memory"),
-            session_clock=SystemClock(),  # members of groups do send heartbeats
+            session_clock=SystemClock(),  # group members do send heartbeats
         )
         self._registration = LocalChannel("names", "broker", self._nameserver)
         self._channels: dict[LocalChannel, asyncio.AbstractEventLoop] = {}
         self._closed = False
-        self._register().add_done_callback(lambda answer: answer.exception())  # before anybody's first request
+        self._register().add_done_callback(lambda answer: answer.exception())  # before the first request of a client
 
     async def announce(self) -> None:
         """Publish the broker's topics to the NameServer in this process."""
         await self._register()
 
     def _register(self) -> asyncio.Future[Answer]:
-        topics = [TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in self.broker.topics]
+        topics = [
+            TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities)
+            for topic in self.broker.topics
+        ]
         facts = BrokerFacts(
-            name="memory", host=_BROKER_ADDRESS[0], port=_BROKER_ADDRESS[1], started_at=1, default_durability=Durability.DISK, topics=topics
+            name="memory",
+            host=_BROKER_ADDRESS[0],
+            port=_BROKER_ADDRESS[1],
+            started_at=1,
+            default_durability=Durability.DISK,
+            topics=topics,
         )
         return self._registration.ask(Opcode.REGISTER_BROKER, facts.SerializeToString())
 
@@ -71,22 +80,22 @@ class MemoryCluster:
         port: int,
         *,
         client_id: str,
-        timeout: float,  # noqa: ARG002, ASYNC109  it takes no time
-        lost: Callable[[LiteMQError], None],
+        timeout: float,  # noqa: ARG002, ASYNC109  connecting is immediate
+        on_lost: Callable[[LiteMQError], None],
     ) -> Channel:
-        """A channel to the NameServer or the broker, from the loop that is running."""
+        """Open a channel to the NameServer or the broker, on the running loop."""
         if self._closed:
-            raise ConnectionLostError("the cluster in memory is closed")
+            raise ConnectionLostError("the in-memory cluster is closed")
         service: Service = self._nameserver if (host, port) == _NAMESERVER_ADDRESS else self.broker
         here = asyncio.get_running_loop()
         if here is not self.loop:
             service = RemoteService(service, self.loop)
-        channel = LocalChannel(f"{host}:{port}", client_id, service, lost)
+        channel = LocalChannel(f"{host}:{port}", client_id, service, on_lost)
         self._channels[channel] = here
         return channel
 
     def drop_connections(self) -> None:
-        """End all connections at once, as a network would: clients come again by themselves."""
+        """Drop all connections, as a network failure would; clients reconnect."""
         channels, self._channels = self._channels, {}
         for channel, loop in channels.items():
             lost = ConnectionLostError("the connection was dropped")
@@ -96,7 +105,6 @@ class MemoryCluster:
                 loop.call_soon_threadsafe(channel.abort, lost)
 
     def close(self) -> None:
-        """Everything is gone."""
         self._closed = True
         self.broker.close()
         self.drop_connections()
@@ -106,7 +114,7 @@ class MemoryCluster:
 
 
 class _SharedCluster:
-    """A cluster under a URL, with the number of clients that use it."""
+    """The cluster of a URL, with the number of its clients."""
 
     def __init__(self, cluster: MemoryCluster, *, offered: bool) -> None:
         self.cluster = cluster
@@ -119,20 +127,23 @@ _lock = threading.Lock()
 
 
 def offer(url: str, cluster: MemoryCluster) -> None:
-    """Let clients on any event loop use a cluster, until it is withdrawn."""
+    """Make ``cluster`` available under ``url`` to clients on any event loop, until ``withdraw``."""
     with _lock:
         _shared[url] = _SharedCluster(cluster, offered=True)
 
 
 def withdraw(url: str) -> None:
-    """No more clients find it; on the cluster's own loop. Those that are left lose their connections."""
+    """Close the cluster of ``url``; open clients lose their connections.
+
+    Call it on the cluster's loop.
+    """
     with _lock:
         shared = _shared.pop(url)
     shared.cluster.close()
 
 
 class MemoryEngine(ClusterEngine):
-    """A client's way into a cluster in this process."""
+    """The engine of one client of an in-memory cluster."""
 
     def __init__(self, url: str, config: ClientConfig) -> None:
         self._url = url
@@ -144,11 +155,11 @@ class MemoryEngine(ClusterEngine):
             *,
             client_id: str,
             timeout: float,  # noqa: ASYNC109
-            lost: Callable[[LiteMQError], None],
+            on_lost: Callable[[LiteMQError], None],
         ) -> Channel:
             if self._cluster is None:
                 raise ConnectionLostError(f"{self._url} is closed")
-            return await self._cluster.connect(host, port, client_id=client_id, timeout=timeout, lost=lost)
+            return await self._cluster.connect(host, port, client_id=client_id, timeout=timeout, on_lost=on_lost)
 
         super().__init__([_NAMESERVER_ADDRESS], config, connect)
 
@@ -156,19 +167,20 @@ class MemoryEngine(ClusterEngine):
         here = asyncio.get_running_loop()
         with _lock:
             shared = _shared.get(self._url)
-            if shared is None or (shared.cluster.loop.is_closed() and not shared.offered):  # its users went without closing
+            if shared is None or (shared.cluster.loop.is_closed() and not shared.offered):  # its clients did not close
                 shared = _shared[self._url] = _SharedCluster(MemoryCluster(), offered=False)
             if shared.cluster.loop is not here and not shared.offered:
                 raise UnsupportedFeatureError(
-                    f"{self._url} is in use on another event loop, and lives there: close its clients first, use another name, memory://…, "
-                    "or litemq.testing.MemoryBroker, which serves all loops"
+                    f"{self._url} is in use on another event loop: close its clients first, "
+                    "use another name, memory://…, "
+                    "or use litemq.testing.MemoryBroker, which serves all loops"
                 )
             shared.users += 1
         self._cluster = shared.cluster
         await super().open()
 
     def wall_ms(self) -> int:
-        """The clock of the broker: a delay ends when a test has moved it so far."""
+        """Return the time of the broker's clock, so that a test that moves it ends delays."""
         return super().wall_ms() if self._cluster is None else self._cluster.clock.wall_ms()
 
     async def close(self, within: float) -> None:
@@ -177,7 +189,7 @@ class MemoryEngine(ClusterEngine):
         with _lock:
             shared = _shared.get(self._url)
             if cluster is None or shared is None or shared.cluster is not cluster:
-                return  # it was never opened, or the cluster is gone
+                return  # not opened, or the cluster is closed
             shared.users -= 1
             if shared.users or shared.offered:
                 return
@@ -186,5 +198,5 @@ class MemoryEngine(ClusterEngine):
 
 
 def open_engine(url: str, config: ClientConfig) -> MemoryEngine:
-    """The engine of a URL ``memory://[name]``."""
+    """Make the engine for ``memory://[name]``."""
     return MemoryEngine(url, config)

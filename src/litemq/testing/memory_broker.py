@@ -1,4 +1,4 @@
-"""A broker in memory for a test: on a thread of its own, so that any client reaches it, synchronous or not, whatever its event loop."""
+"""An in-memory broker for tests, on its own thread, for clients of any thread and event loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _numbers = count(1)
 
 
 class MemoryBroker:
-    """``with MemoryBroker() as broker:`` runs one; clients open ``broker.url``. It begins empty, and nothing of it is left behind."""
+    """``with MemoryBroker() as broker:`` runs an empty in-memory broker.
+
+    Clients connect to ``broker.url``.
+    """
 
     def __init__(self, *, clock: Clock | None = None, auto_create_topics: bool = True, default_queues: int = 4) -> None:
         self.clock: Clock = clock or SystemClock()
@@ -37,7 +40,7 @@ class MemoryBroker:
         self._cluster: MemoryCluster | None = None
 
     def start(self) -> Self:
-        """Begin. Better: ``with``, which also closes."""
+        """Start the broker. Prefer ``with``, which also closes it."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name=f"litemq {self.url}", daemon=True)
@@ -51,7 +54,7 @@ class MemoryBroker:
         return cluster
 
     def close(self) -> None:
-        """End it; clients that are still open lose their connections."""
+        """Stop the broker; open clients lose their connections."""
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return
@@ -63,25 +66,27 @@ class MemoryBroker:
 
     async def _end(self) -> None:
         withdraw(self.url)
-        await asyncio.sleep(0)  # what was cancelled ends, too
+        await asyncio.sleep(0)  # let cancelled tasks end
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     def _run_on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         """Run ``work`` on the broker's loop and wait for its result."""
         if self._loop is None:
             work.close()
-            raise RuntimeError("the broker does not run: use it inside `with MemoryBroker() as broker:`")
+            raise RuntimeError("the broker is not running: use it inside `with MemoryBroker() as broker:`")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_TIMEOUT_S)
 
-    # What tests ask for -------------------------------------------------------------------------------------------------------
+    # For tests ------------------------------------------------------------------------------------
 
     def messages(self, topic: str) -> list[Message]:
-        """Everything that is in a topic now, oldest first; nothing, where there is no such topic."""
+        """Return all messages of ``topic``, oldest first; none if there is no such topic."""
         return self._run_on_loop(self._messages(topic))
 
     async def _messages(self, topic: str) -> list[Message]:
@@ -91,7 +96,7 @@ class MemoryBroker:
                 return []
             async for message in mq.reader(topic, follow=False):
                 queues[message.queue_id].append(message)
-        # Within a queue the order is the queue's; between queues it is that of time, and of the ids of one producer.
+        # Queue order within a queue; store time, then message id, between queues.
         return list(heapq.merge(*queues.values(), key=lambda message: (message.store_timestamp, message.message_id)))
 
     def create_topic(self, topic: str, *, queues: int = 4) -> None:
@@ -103,7 +108,7 @@ class MemoryBroker:
             await mq.admin.create_topic(topic, queues=queues)
 
     def fire_due(self) -> None:
-        """Do at once what is due by the broker's clock: after a test has moved it, delayed messages are there, and leases have ended."""
+        """Process what is due by the broker's clock, such as timers and expired leases."""
         self._run_on_loop(self._fire_due())
 
     async def _fire_due(self) -> None:
@@ -111,7 +116,7 @@ class MemoryBroker:
             await self._cluster.broker.fire_due()
 
     def drop_connections(self) -> None:
-        """End all connections, as a network would: whatever is on its way is lost with them, and clients come again by themselves."""
+        """Drop all connections, as a network failure would; clients reconnect."""
         self._run_on_loop(self._drop_connections())
 
     async def _drop_connections(self) -> None:

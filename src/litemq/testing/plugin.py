@@ -1,4 +1,4 @@
-"""Fixtures for pytest, which finds them by itself. Nothing of LiteMQ is imported before one of them is used."""
+"""Fixtures for pytest, found by entry point. LiteMQ is imported only when a test uses one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def litemq_clock() -> FakeClock:
-    """A clock that stands still until a test moves it. Where a test asks for it, the broker of ``litemq_broker`` goes by it."""
+    """A clock that only the test moves. If a test uses it, ``litemq_broker`` runs by it."""
     from litemq.testing import FakeClock
 
     return FakeClock()
@@ -21,7 +21,10 @@ def litemq_clock() -> FakeClock:
 
 @pytest.fixture
 def litemq_broker(request: pytest.FixtureRequest) -> Iterator[MemoryBroker]:
-    """A broker in memory, fresh for each test: ``litemq_broker.url`` is for clients on any thread and event loop."""
+    """An in-memory broker, new for each test.
+
+    Clients on any thread and event loop connect to ``litemq_broker.url``.
+    """
     from litemq.testing import MemoryBroker
 
     clock = request.getfixturevalue("litemq_clock") if "litemq_clock" in request.fixturenames else None

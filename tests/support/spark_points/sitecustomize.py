@@ -126,4 +126,4 @@ class _Finder(importlib.abc.MetaPathFinder):
 if _POINT:
     sys.meta_path.insert(0, _Finder(*_place(_POINT)))
 if os.environ.get("LITEMQ_TEST_HOURS_OVER"):
-    sys.meta_path.insert(0, _Finder(_COMPACTION, "groups_to_join", _later))
+    sys.meta_path.insert(0, _Finder(_COMPACTION, "groups_to_merge", _later))

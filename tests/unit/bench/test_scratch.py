@@ -1,4 +1,4 @@
-"""A benchmark that is killed leaves neither files nor servers behind."""
+"""A killed benchmark leaves neither files nor servers."""
 
 import os
 import subprocess
@@ -25,7 +25,9 @@ with scratch_folder(), running_broker() as broker:
 
 def _start(folder: Path) -> "subprocess.Popen[str]":
     environment = environment_of_commands({"TMPDIR": str(folder)})
-    return subprocess.Popen([sys.executable, "-c", _PROGRAM], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

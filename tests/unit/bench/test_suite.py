@@ -1,4 +1,4 @@
-"""The frame of the suites: medians, goals, and the order of runs."""
+"""Framework of the suites: medians, goals and the order of runs."""
 
 import pytest
 
@@ -18,7 +18,9 @@ def _figure(name: str, values: list[float], order: list[str]) -> Figure:
 def test_figures_take_turns() -> None:
     order: list[str] = []
     done: list[str] = []
-    measured = measure([_figure("a", [1, 9, 2], order), _figure("b", [3, 3, 3], order)], 3, after_run=lambda f: done.append(f.name))
+    measured = measure(
+        [_figure("a", [1, 9, 2], order), _figure("b", [3, 3, 3], order)], 3, after_run=lambda f: done.append(f.name)
+    )
     assert order == done == ["a", "b"] * 3
     assert [(m.value, m.runs) for m in measured] == [(2, (1, 9, 2)), (3, (3, 3, 3))]
 
@@ -33,12 +35,19 @@ def test_goals() -> None:
 
 def test_json() -> None:
     figure = Figure("a", "a test", "ms", lambda: 1.0, at_most(3))
-    assert Measurement(figure, (1, 2, 4)).as_json() == {"value": 2, "unit": "ms", "goal": {"at_most": 3}, "runs": [1, 2, 4]}
+    assert Measurement(figure, (1, 2, 4)).as_json() == {
+        "value": 2,
+        "unit": "ms",
+        "goal": {"at_most": 3},
+        "runs": [1, 2, 4],
+    }
     free = Measurement(Figure("a", "", "ms", lambda: 1.0), (1, 1, 1))
     assert free.as_json()["goal"] is None
     assert free.meets_goal
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.1234, "0.123"), (12.3, "12.3"), (1234, "1.23k"), (1.5e6, "1.5M"), (2e9, "2G"), (0, "0")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.1234, "0.123"), (12.3, "12.3"), (1234, "1.23k"), (1.5e6, "1.5M"), (2e9, "2G"), (0, "0")]
+)
 def test_numbers_at_a_glance(value: float, text: str) -> None:
     assert short(value) == text

@@ -1,4 +1,4 @@
-"""Groups, topics and lookups, asked for as a client does."""
+"""The broker: requests for groups, topics and look-ups."""
 
 import asyncio
 from pathlib import Path
@@ -39,7 +39,7 @@ async def _commit(asking: Asking, queue_id: int, offset: int, group: str = "bill
 
 
 @KINDS
-def test_a_group_goes_on_where_it_was(kind: Kind, tmp_path: Path) -> None:
+def test_a_group_continues_at_its_committed_offset(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Asking(broker, "ann")
@@ -60,7 +60,7 @@ def test_a_group_goes_on_where_it_was(kind: Kind, tmp_path: Path) -> None:
 
 
 @KINDS
-def test_topics(kind: Kind, tmp_path: Path) -> None:
+def test_topics_are_created_described_and_deleted(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Asking(broker)
@@ -75,7 +75,10 @@ def test_topics(kind: Kind, tmp_path: Path) -> None:
             assert [(topic.topic, topic.queues) for topic in listed.topics] == [("a", 3), ("b", 2)]
             await ann.send(records(4, topic="b"), 1, topic="b")
             answer = await ann.channel.ask(Opcode.DESCRIBE_TOPIC, TopicRequest(topic="b").SerializeToString())
-            assert [(queue.queue_id, queue.next) for queue in TopicAnswer.FromString(answer.header).queues] == [(0, 0), (1, 4)]
+            assert [(queue.queue_id, queue.next) for queue in TopicAnswer.FromString(answer.header).queues] == [
+                (0, 0),
+                (1, 4),
+            ]
             await ann.channel.ask(Opcode.DELETE_TOPIC, TopicRequest(topic="b").SerializeToString())
             with pytest.raises(TopicNotFoundError):
                 await ann.channel.ask(Opcode.DESCRIBE_TOPIC, TopicRequest(topic="b").SerializeToString())
@@ -86,23 +89,25 @@ def test_topics(kind: Kind, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_on", [False, True])
-def test_automatic_creation_is_a_setting(is_on: bool, tmp_path: Path) -> None:
+def test_topics_are_created_automatically_if_the_setting_is_on(is_on: bool, tmp_path: Path) -> None:
     async def main() -> None:
-        async with running_broker("memory", tmp_path, BrokerLimits(auto_create_topics=is_on, default_queues=2)) as broker:
+        async with running_broker(
+            "memory", tmp_path, BrokerLimits(auto_create_topics=is_on, default_queues=2)
+        ) as broker:
             ann = Asking(broker)
             request = CreateTopicRequest(topic="orders", automatic=True).SerializeToString()
             if is_on:
                 answer = TopicAnswer.FromString((await ann.channel.ask(Opcode.CREATE_TOPIC, request)).header)
                 assert len(answer.queues) == 2
             else:
-                with pytest.raises(TopicNotFoundError, match="auto_create_topics"):
+                with pytest.raises(TopicNotFoundError, match="auto_create"):
                     await ann.channel.ask(Opcode.CREATE_TOPIC, request)
 
     asyncio.run(main())
 
 
 @KINDS
-def test_lookups(kind: Kind, tmp_path: Path) -> None:
+def test_messages_are_found_by_key_and_time(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Asking(broker)

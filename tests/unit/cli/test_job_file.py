@@ -1,4 +1,4 @@
-"""Files of jobs: JSON lines and CSV, and the lines that refused jobs came from."""
+"""Job files: JSON lines and CSV, with the line numbers of rejected jobs."""
 
 from pathlib import Path
 
@@ -17,11 +17,21 @@ def test_lines_that_are_no_json_are_kept_as_text(tmp_path: Path) -> None:
 
 def test_csv(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
-    path.write_text('job_id,topic,every,body,keys,paused,max_retries\na,t,5,"two\nlines",k;l,yes,3\nb,t,x,,,,\nc,t,,,,,\n')
+    path.write_text(
+        'job_id,topic,every,body,keys,paused,max_retries\na,t,5,"two\nlines",k;l,yes,3\nb,t,x,,,,\nc,t,,,,,\n'
+    )
     with JobFile(path) as file:
         first, second, third = file
         result = file.with_lines(ImportResult(0, 0, 0, tuple(RefusedJob(number, "", "") for number in (1, 2, 3))))
-    assert first == {"job_id": "a", "topic": "t", "every": 5.0, "body": "two\nlines", "keys": ["k", "l"], "paused": True, "max_retries": 3}
+    assert first == {
+        "job_id": "a",
+        "topic": "t",
+        "every": 5.0,
+        "body": "two\nlines",
+        "keys": ["k", "l"],
+        "paused": True,
+        "max_retries": 3,
+    }
     assert "'x'" in str(second)
     assert third == {"job_id": "c", "topic": "t"}
     assert [refused.number for refused in result.refused] == [3, 4, 5]

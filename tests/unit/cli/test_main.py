@@ -1,4 +1,4 @@
-"""The command's face: its tree is a contract, its errors are one line."""
+"""The command tree, which is a contract, and errors of one line."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "cli.txt"
 
 
 def _tree(command: Any, path: str) -> list[str]:
-    """Each command and its arguments and options, a line each."""
+    """List each command with its arguments and options, one per line."""
     lines = [path]
     for parameter in command.params:
         is_option = parameter.param_type_name == "option"
@@ -58,12 +58,12 @@ def test_without_arguments_it_helps() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["bench", "suite", "nothing"], f"no suite 'nothing': choose from {', '.join(sorted(SUITES))}"),
+        (["bench", "suite", "nothing"], f"unknown suite 'nothing': choose from {', '.join(sorted(SUITES))}"),
         (["bench", "suite", "format", "--runs", "2"], "'--runs'"),
         (["bench", "suite", "format", "--format", "xml"], "'xml' is not one of"),
-        (["message", "send", "orders", "x", "--file", "y"], "say only one of BODY and --file FILE"),
-        (["message", "send", "orders"], "say what to send"),
-        (["up", "--port", "9876"], "9876 is the NameServer's port, too"),
+        (["message", "send", "orders", "x", "--file", "y"], "give either BODY or --file, not both"),
+        (["message", "send", "orders"], "nothing to send"),
+        (["up", "--port", "9876"], "9876 is also the NameServer's port"),
         (["nonsense"], "No such command 'nonsense'"),
     ],
 )
@@ -122,9 +122,11 @@ main()
 """
 
 
-@pytest.mark.parametrize(("function", "options"), [("_stored", []), ("_rate", ["--scale", "0.001", "--runs", "1000000"])])
+@pytest.mark.parametrize(
+    ("function", "options"), [("_stored", []), ("_rate", ["--scale", "0.001", "--runs", "1000000"])]
+)
 def test_ctrl_c_ends_at_once_and_quietly(function: str, options: list[str]) -> None:
-    """While it makes its data, while it measures."""
+    """While it prepares its data, and while it measures."""
     command = [sys.executable, "-c", _SAYING, function, "bench", "suite", "format", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -141,7 +143,9 @@ def test_ctrl_c_ends_at_once_and_quietly(function: str, options: list[str]) -> N
 
 def test_a_reader_that_goes_away_is_no_crash() -> None:
     command = f"{Path(sys.executable).with_name('litemq')} bench suite format --scale 0.001 --format json | head -c 1"
-    result = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "80"})
+    result = subprocess.run(
+        ["/bin/bash", "-c", command], capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "80"}
+    )
     assert result.stdout == "{"
     assert "Traceback" not in result.stderr
 
@@ -160,4 +164,8 @@ def test_a_terminal_without_our_characters_is_no_crash() -> None:
 
 
 def test_the_environment_does_not_turn_a_command_into_another() -> None:
-    assert CliRunner().invoke(app, ["bench"], env={"LITEMQ_VERSION": "1", "LITEMQ__VERSION": "1"}).output.startswith("Usage: litemq bench")
+    assert (
+        CliRunner()
+        .invoke(app, ["bench"], env={"LITEMQ_VERSION": "1", "LITEMQ__VERSION": "1"})
+        .output.startswith("Usage: litemq bench")
+    )

@@ -1,4 +1,4 @@
-"""URLs of clusters, and the NameServers that they name."""
+"""URLs of clusters, and the addresses of their NameServers."""
 
 import pytest
 
@@ -11,6 +11,13 @@ def test_addresses() -> None:
     assert parse_addresses("litemq://host") == [("host", 9876)]
     assert parse_addresses("litemq://[::1]:5/") == [("::1", 5)]
     assert parse_addresses("litemq://[::1]") == [("::1", 9876)]
-    for url in ("litemq://", "litemq://a:b", "litemq://a:1,", "litemq://a:99999", "litemq://me@a:1", "litemq://a/topic"):
-        with pytest.raises(InvalidArgumentError, match="write it like"):
+    for url in (
+        "litemq://",
+        "litemq://a:b",
+        "litemq://a:1,",
+        "litemq://a:99999",
+        "litemq://me@a:1",
+        "litemq://a/topic",
+    ):
+        with pytest.raises(InvalidArgumentError, match="write litemq:"):
             parse_addresses(url)

@@ -1,4 +1,4 @@
-"""The client against real brokers: sending, receiving, and what happens when brokers come and go."""
+"""The client against real brokers: sending, receiving, and broker restarts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -39,7 +39,9 @@ async def read_all(client: AsyncClient, topic: str) -> list[Message]:
 def test_send_and_receive() -> None:
     async def test(cluster: LocalCluster) -> None:
         async with cluster.client() as mq:
-            receipt = await mq.send("orders", b"hello", tags="new", keys=["k1", "k2"], properties={"p": "v"}, ordering_key="customer")
+            receipt = await mq.send(
+                "orders", b"hello", tags="new", keys=["k1", "k2"], properties={"p": "v"}, ordering_key="customer"
+            )
             assert (receipt.topic, receipt.broker, receipt.queue_offset) == ("orders", "a", 0)
             async for message in mq.consumer("orders", group_id="g"):
                 assert (message.body, message.value, message.message_id) == (b"hello", b"hello", receipt.message_id)
@@ -184,7 +186,7 @@ def test_a_key_waits_for_its_broker() -> None:
             key = next(key for key, broker in brokers.items() if broker == "a")
             cluster.take_down("a")
             engine: Any = mq._opened()
-            await eventually(lambda: not engine._names.remembered("orders").broker("a").alive)
+            await eventually(lambda: not engine._nameservers.cached("orders").broker("a").alive)
             waiting = asyncio.ensure_future(mq.send("orders", b"y", ordering_key=key))
             before = cluster.refused["a"]
             await eventually(lambda: cluster.refused["a"] > before + 1)  # it is waited for, and tried again and again

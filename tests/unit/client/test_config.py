@@ -1,4 +1,4 @@
-"""Settings: their defaults, their limits, and that the clients take the same."""
+"""Client settings: defaults, limits, and the parameters of the client."""
 
 import dataclasses
 import inspect
@@ -31,11 +31,11 @@ def test_the_client_takes_every_setting_with_the_same_default() -> None:
         ({"max_batch_bytes": 8 << 20, "buffer_bytes": 1 << 20}, "buffer_bytes"),
     ],
 )
-def test_what_cannot_be_used_says_what_to_choose(settings: dict[str, object], word: str) -> None:
+def test_an_invalid_setting_says_what_to_choose(settings: dict[str, object], word: str) -> None:
     with pytest.raises(InvalidArgumentError, match=word):
         ClientConfig(**settings)  # type: ignore[arg-type]
 
 
-def test_two_clients_have_two_names() -> None:
+def test_two_clients_have_different_ids() -> None:
     assert ClientConfig().client_id != ClientConfig().client_id
     assert ClientConfig(client_id="me").client_id == "me"

@@ -9,7 +9,7 @@ from litemq import Middleware, OutgoingMessage, Plugin, SendReceipt
 from litemq.client.config import ClientConfig
 from litemq.client.extensions.middleware import Publish
 from litemq.client.extensions.plugins import Plugins
-from litemq.client.messages.delivery_options import PLAIN
+from litemq.client.messages.delivery_options import NO_OPTIONS
 from litemq.client.messages.serializers import Json, Serializers
 from litemq.client.publishing import Publisher
 from litemq.errors import BufferFullError, InvalidArgumentError, SerializationError
@@ -18,7 +18,7 @@ from support.on_loop import on_loop
 
 
 class _Engine:
-    """Records posts; ``full`` of them find no room first."""
+    """Records posts; the buffer is full for the first ``full`` of them."""
 
     def __init__(self) -> None:
         self.posts: list[tuple[Any, ...]] = []
@@ -34,7 +34,7 @@ class _Engine:
         receipt.set_result(SendReceipt(arguments[0], str(len(self.posts)), "a", 0, len(self.posts), 0))
         return receipt
 
-    async def wait_for_room(self) -> None:
+    async def wait_for_buffer(self) -> None:
         self.waited += 1
 
     def wall_ms(self) -> int:
@@ -54,8 +54,12 @@ class _Hearing(Plugin):
         self.heard.append(message.body)
 
 
-def _publisher(engine: Any, layers: list[Middleware] | None = None, plugins: Plugins | None = None, **settings: Any) -> Publisher:
-    return Publisher(engine, ClientConfig(**settings), Serializers(), layers if layers is not None else [], plugins or Plugins())
+def _publisher(
+    engine: Any, layers: list[Middleware] | None = None, plugins: Plugins | None = None, **settings: Any
+) -> Publisher:
+    return Publisher(
+        engine, ClientConfig(**settings), Serializers(), layers if layers is not None else [], plugins or Plugins()
+    )
 
 
 def test_bytes_are_plain_until_they_are_compressed_or_serialized() -> None:
@@ -74,26 +78,28 @@ async def test_a_body_is_compressed_where_that_makes_it_smaller() -> None:
     engine = _Engine()
     publisher = _publisher(engine, compression_type="zstd", compression_min_bytes=10)
     for body in (b"short", b"long " * 100, bytes(range(256))):
-        publisher.post("orders", body, "tag", ["k1", "k2"], {"p": "v"}, "key", "memory", PLAIN)
+        publisher.post("orders", body, "tag", ["k1", "k2"], {"p": "v"}, "key", "memory", NO_OPTIONS)
     assert [post[2] for post in engine.posts] == [BodyCodec.NONE, BodyCodec.ZSTD, BodyCodec.NONE]
     assert [len(post[1]) < 50 for post in engine.posts] == [True, True, False]
-    assert engine.posts[0][3:] == ("", ("tag",), ("k1", "k2"), (("p", "v"),), "key", Durability.MEMORY, PLAIN)
+    assert engine.posts[0][3:] == ("", ("tag",), ("k1", "k2"), (("p", "v"),), "key", Durability.MEMORY, NO_OPTIONS)
     with pytest.raises(InvalidArgumentError, match="replicas"):
-        publisher.post("orders", b"x", (), (), None, "", "safe", PLAIN)  # type: ignore[arg-type]
+        publisher.post("orders", b"x", (), (), None, "", "safe", NO_OPTIONS)  # type: ignore[arg-type]
 
 
 @on_loop
-async def test_a_batch_waits_for_room_and_a_bad_message_fails_alone() -> None:
+async def test_a_batch_waits_for_buffer_space_and_a_bad_message_fails_alone() -> None:
     engine = _Engine()
     engine.full = 2
     publisher = _publisher(engine)
-    receipts = await publisher.publish_batch("orders", [b"a", "text", OutgoingMessage(b"b", delay=1.0, batch_id="n")], None)
+    receipts = await publisher.publish_batch(
+        "orders", [b"a", "text", OutgoingMessage(b"b", delay=1.0, batch_id="n")], None
+    )
     assert [receipt.queue_offset for receipt in receipts] == [1, 2, 3]
-    assert engine.waited == 1  # the first post found no room, and so did the second try
+    assert engine.waited == 1  # the buffer was full at the first post and at its retry
     assert engine.posts[2][-1].delay_time == 2_000
     with pytest.raises(SerializationError) as failed:
         await publisher.publish_batch("orders", [b"a", OutgoingMessage({1, 2}), b"c"], None)
-    assert failed.value.__notes__ == ["2 of 3 messages were stored; not those with the numbers [1]"]
+    assert failed.value.__notes__ == ["2 of 3 messages were stored; failed: numbers [1]"]
 
 
 @on_loop

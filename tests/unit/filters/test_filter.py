@@ -1,4 +1,4 @@
-"""Filters: what queue entries rule out, and what the record decides."""
+"""Filters: preselection by queue entries, and the decision by the record."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from litemq.format.record_encode import encode_record, hash_tags
 from litemq.format.record_view import RecordView
 from litemq.types import Record
 
-WORDS = st.sampled_from(["A", "B", "C", "订单"])
+STRING_LIST = st.sampled_from(["A", "B", "C", "订单"])
 
 
 def _entries(tags: list[tuple[str, ...]]) -> np.ndarray:
@@ -31,8 +31,12 @@ def _filter(text: str, *, is_sql: bool = False) -> Filter:
     return found
 
 
-@given(st.lists(st.lists(WORDS, max_size=3).map(tuple), max_size=20), st.sets(WORDS, min_size=1), st.booleans())
-def test_a_candidate_is_every_record_that_is_accepted(tags: list[tuple[str, ...]], wanted: set[str], is_sql: bool) -> None:
+@given(
+    st.lists(st.lists(STRING_LIST, max_size=3).map(tuple), max_size=20), st.sets(STRING_LIST, min_size=1), st.booleans()
+)
+def test_a_candidate_is_every_record_that_is_accepted(
+    tags: list[tuple[str, ...]], wanted: set[str], is_sql: bool
+) -> None:
     text = " OR ".join(f"tags = '{tag}'" for tag in sorted(wanted)) if is_sql else " || ".join(wanted)
     chosen = _filter(text, is_sql=is_sql)
     marks = chosen.candidates(_entries(tags)).tolist()
@@ -44,7 +48,7 @@ def test_a_candidate_is_every_record_that_is_accepted(tags: list[tuple[str, ...]
             assert mark == accepted  # of one tag, or none, the entry says it all
 
 
-def test_the_record_decides_where_hashes_are_alike() -> None:
+def test_the_record_decides_if_hashes_collide() -> None:
     """Another tag with the same hash is a candidate, and is not accepted."""
     wanted = _filter("A")
     assert wanted.candidates(_entries([("A",)])).all()
@@ -64,20 +68,21 @@ def test_the_record_decides_where_hashes_are_alike() -> None:
         ("tags LIKE 'A%'", False),
     ],
 )
-def test_conditions_look_at_tags_in_the_entries_where_that_is_safe(text: str, narrows: bool) -> None:
+def test_conditions_use_the_tag_hashes_of_entries_if_that_is_safe(text: str, narrows: bool) -> None:
     marks = _filter(text, is_sql=True).candidates(_entries([("A",), ("C",), (), ("A", "C")])).tolist()
     assert marks == [True, not narrows, not narrows, True]
 
 
 @pytest.mark.parametrize("text", ["", "*", " * "])
-def test_everything_is_wanted(text: str) -> None:
+def test_a_filter_that_accepts_everything_is_none(text: str) -> None:
     assert parse_filter(text, is_sql=False) is None
 
 
 @pytest.mark.parametrize(
-    "text", ["A ||", "|| A", "A || || B", "A || *", " ", "||".join("ABC" * 30), "x" * 256, "x" * (MAX_FILTER_CHARACTERS + 1)]
+    "text",
+    ["A ||", "|| A", "A || || B", "A || *", " ", "||".join("ABC" * 30), "x" * 256, "x" * (MAX_FILTER_CHARACTERS + 1)],
 )
-def test_tags_that_cannot_be_read_are_refused(text: str) -> None:
+def test_invalid_tags_are_refused(text: str) -> None:
     with pytest.raises(FilterSyntaxError):
         parse_filter(text, is_sql=False)
 
@@ -86,7 +91,7 @@ def test_a_filter_is_parsed_once() -> None:
     assert parse_filter("n > 1", is_sql=True) is parse_filter("n > 1", is_sql=True)
 
 
-def test_unknown_is_not_wanted() -> None:
+def test_unknown_is_rejected() -> None:
     chosen = _filter("n > 1", is_sql=True)
     assert chosen.accepts(_view((), n="2"))
     assert not chosen.accepts(_view((), n="two"))

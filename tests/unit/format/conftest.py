@@ -1,4 +1,4 @@
-"""Every test of the format runs twice: with the loops in C, and without."""
+"""Run every test of the format twice: with the C extension and without."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Checksums by column are the checksums."""
+"""Checksums by column agree with single checksums."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The messages of a pull: what each record says, and nothing for bytes that are no record."""
+"""Decoding of pull answers: every field, and refusal of invalid bytes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_every_field() -> None:
 
 
 @given(st.lists(st.tuples(RECORDS, STAMPS), max_size=6))
-def test_messages_are_what_was_stored(batch: list[tuple[Record, Stamp]]) -> None:
+def test_messages_equal_the_stored_records(batch: list[tuple[Record, Stamp]]) -> None:
     whole = b"".join(encode_record(record, stamp) for record, stamp in batch)
     messages = decode_messages(whole)
     assert len(messages) == len(batch)
@@ -87,7 +87,7 @@ def test_messages_are_what_was_stored(batch: list[tuple[Record, Stamp]]) -> None
             assert value == getattr(stamp if name in Stamp._fields else record, name), name
 
 
-def test_messages_without_properties_share_an_empty_mapping_that_nobody_can_change() -> None:
+def test_messages_without_properties_share_an_immutable_empty_mapping() -> None:
     one, other = decode_messages(encode_record(Record("orders"), STAMP) * 2)
     assert one.properties is other.properties
     assert not isinstance(one.properties, dict)
@@ -110,7 +110,7 @@ def test_any_buffer(kind: type[bytes | bytearray | memoryview]) -> None:
     assert decode_messages(kind(b"")) == []
 
 
-def test_a_buffer_that_is_no_run_of_bytes_is_refused() -> None:
+def test_a_buffer_that_is_not_contiguous_bytes_is_refused() -> None:
     with pytest.raises(InvalidArgumentError):
         decode_messages(memoryview(encode_record(FULL, STAMP))[::2])
 
@@ -125,7 +125,7 @@ def test_a_damaged_record_is_named(at: int) -> None:
     assert caught.value.position == len(record)
 
 
-def test_rules_hold_behind_right_checksums() -> None:
+def test_rules_are_checked_after_valid_checksums() -> None:
     record = bytearray(encode_record(FULL, STAMP))
     record[115] = 1
     with pytest.raises(RecordFormatError, match="field"):
@@ -133,7 +133,7 @@ def test_rules_hold_behind_right_checksums() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 8, 143, 144, 150])
-def test_a_record_that_is_cut(cut: int) -> None:
+def test_a_truncated_record_is_refused(cut: int) -> None:
     record = encode_record(FULL, STAMP)
     with pytest.raises(RecordFormatError, match="truncated"):
         decode_messages(record + record[:cut])

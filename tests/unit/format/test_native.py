@@ -1,4 +1,4 @@
-"""The loops in C: they say yes only to what the scalar codec accepts, and hold up under whatever they are given."""
+"""The C loops accept only what the scalar codec accepts, and survive any input."""
 
 from __future__ import annotations
 
@@ -15,11 +15,18 @@ from hypothesis import strategies as st
 from litemq.errors import RecordFormatError
 from litemq.format import native
 from litemq.format.batches.scan import scan
-from litemq.format.batches.stamp import queue_entries, queue_runs, stamp_batch
+from litemq.format.batches.stamp import group_by_queue, queue_entries, stamp_batch
 from litemq.format.columns.keys import hash_keys
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.crc import crc32c
-from litemq.format.limits import DEFAULT_LIMITS, MAX_KEY_BYTES, MAX_MESSAGE_ID_BYTES, MAX_PROPERTIES_BYTES, MAX_TAG_BYTES, MAX_TOPIC_BYTES
+from litemq.format.limits import (
+    DEFAULT_LIMITS,
+    MAX_KEY_BYTES,
+    MAX_MESSAGE_ID_BYTES,
+    MAX_PROPERTIES_BYTES,
+    MAX_TAG_BYTES,
+    MAX_TOPIC_BYTES,
+)
 from litemq.format.record import FIXED_BYTES, Stage
 from litemq.format.record_decode import decode_record
 from litemq.format.record_encode import encode_record
@@ -34,7 +41,7 @@ STARTS = st.lists(st.integers(-200, 1500) | st.sampled_from(EDGES), max_size=6)
 
 @pytest.fixture(autouse=True, scope="module")
 def loops() -> None:
-    """Once only: this is about the loops themselves."""
+    """Run these tests once: they call the C loops directly."""
     if not native.enabled:
         pytest.skip("the extension was not built, or LITEMQ_PURE is set")
 
@@ -60,7 +67,7 @@ def _accepts(buffer: bytes, start: int, stage: Stage) -> bool:
 
 @given(st.lists(st.tuples(RECORDS, STAMPS), max_size=5), st.sampled_from(Stage))
 def test_every_valid_batch_is_sound(batch: list[tuple[Record, Stamp]], stage: Stage) -> None:
-    """Not only never a wrong yes: the quick path is taken."""
+    """The verdict is positive for every valid batch, so the fast path is used."""
     whole = b"".join(encode_record(record, stamp if stage is Stage.STORED else None) for record, stamp in batch)
     verdict = _examine(whole, scan(whole).starts, stage)
     alike = len({(record.tags, tuple(record.properties.items())) for record, _ in batch}) <= 1
@@ -75,10 +82,12 @@ def test_every_valid_batch_is_sound(batch: list[tuple[Record, Stamp]], stage: St
     STARTS,
     st.booleans(),
 )
-def test_a_yes_is_what_the_scalar_codec_says(
+def test_a_positive_verdict_agrees_with_the_scalar_codec(
     batch: list[tuple[Record, Stamp]], stage: Stage, changes: list[tuple[int, int]], starts: list[int], repaired: bool
 ) -> None:
-    whole = bytearray(b"".join(encode_record(record, stamp if stage is Stage.STORED else None) for record, stamp in batch))
+    whole = bytearray(
+        b"".join(encode_record(record, stamp if stage is Stage.STORED else None) for record, stamp in batch)
+    )
     found = scan(whole).starts.tolist()
     for at, value in changes:
         whole[at % len(whole)] = value
@@ -104,7 +113,7 @@ def test_noise_is_never_sound(noise: bytes, headed: bool, starts: list[int]) -> 
 
 
 @given(st.binary(max_size=1200) | RECORDS.map(encode_record), st.integers(0, 2000), st.integers(0, 2000))
-def test_a_scan_is_numpys(data: bytes, one: int, other: int) -> None:
+def test_a_scan_agrees_with_numpy(data: bytes, one: int, other: int) -> None:
     begin, end = sorted((one % (len(data) + 1), other % (len(data) + 1)))
     with pytest.MonkeyPatch.context() as patch:
         quick = scan(data, begin, end)
@@ -113,10 +122,12 @@ def test_a_scan_is_numpys(data: bytes, one: int, other: int) -> None:
     assert (quick.starts.tolist(), quick.end, quick.stop) == (slow.starts.tolist(), slow.end, slow.stop)
 
 
-def test_text_is_utf8_exactly_where_python_says_so() -> None:
+def test_utf8_validation_agrees_with_python() -> None:
     middle = [0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xE0, 0xFF]
     texts = [bytes([first, second]) for first in range(256) for second in range(256)]
-    texts += [bytes([first, second, third, 0x80]) for first in range(0xC0, 256) for second in middle for third in middle]
+    texts += [
+        bytes([first, second, third, 0x80]) for first in range(0xC0, 256) for second in middle for third in middle
+    ]
     texts += [b"1234567" + bytes([first]) for first in range(256)]
     texts += [bytes([0xF0, 0x90, 0x80][:cut]) for cut in range(4)]
     for text in texts:
@@ -156,7 +167,7 @@ def test_numbers_of_64_bits_at_their_edges(at: int, value: int) -> None:
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("what", ["message_id", "topic", "tag", "key", "tags", "keys", "properties", "size"])
 def test_limits(what: str, more: int) -> None:
-    """The largest that is allowed, and one more."""
+    """Each limit is accepted, and one more is not."""
     plain: dict[str, tuple[int, bytes]] = {
         "message_id": (0, b"i" * (MAX_MESSAGE_ID_BYTES + more)),
         "topic": (1, b"t" * (MAX_TOPIC_BYTES + more)),
@@ -164,7 +175,10 @@ def test_limits(what: str, more: int) -> None:
         "tags": (5, b"\x00\x01t" * (64 + more)),
         "key": (6, (MAX_KEY_BYTES + more).to_bytes(2, "big") + b"k" * (MAX_KEY_BYTES + more)),
         "keys": (6, b"\x00\x01k" * (64 + more)),
-        "properties": (7, b"\x00\x01p" + (MAX_PROPERTIES_BYTES - 5).to_bytes(2, "big") + bytes(MAX_PROPERTIES_BYTES - 5 + more)),
+        "properties": (
+            7,
+            b"\x00\x01p" + (MAX_PROPERTIES_BYTES - 5).to_bytes(2, "big") + bytes(MAX_PROPERTIES_BYTES - 5 + more),
+        ),
         "size": (8, bytes(1024 - FIXED_BYTES - 1 + 8 * more)),
     }
     parts = [b""] * 9
@@ -172,7 +186,9 @@ def test_limits(what: str, more: int) -> None:
     place, content = plain[what]
     parts[place] = content
     if what == "properties":
-        parts[7] = b"\x00\x01p" + (MAX_PROPERTIES_BYTES - 5 + more).to_bytes(2, "big") + bytes(MAX_PROPERTIES_BYTES - 5 + more)
+        parts[7] = (
+            b"\x00\x01p" + (MAX_PROPERTIES_BYTES - 5 + more).to_bytes(2, "big") + bytes(MAX_PROPERTIES_BYTES - 5 + more)
+        )
     record = bytearray(encode_record(Record("t"))[:FIXED_BYTES]) + b"".join(parts)
     record += bytes(-len(record) % 8)
     record[0:4] = len(record).to_bytes(4, "big")
@@ -189,7 +205,7 @@ def test_limits(what: str, more: int) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 32, 33, 200])
-def test_names_of_properties_are_told_apart(count: int) -> None:
+def test_repeated_property_names_are_detected(count: int) -> None:
     record = encode_record(Record("t", properties={f"{number:03d}": "" for number in range(count)}))
     assert bool(_examine(record, [0], Stage.SENT)) == (count <= 32)  # more of them: no verdict
     twice = with_right_crcs(record.replace(f"{count - 1:03d}".encode(), b"000"), stamped=False)
@@ -213,7 +229,7 @@ def test_the_topic_of_no_records() -> None:
 
 
 @given(st.binary(max_size=3000), st.integers(0, 2**32 - 1))
-def test_both_ways_to_a_checksum(data: bytes, before: int) -> None:
+def test_both_implementations_of_crc32c_agree(data: bytes, before: int) -> None:
     assert native.loops.crc32c(data, before) == native.loops.crc32c_by_table(data, before) == crc32c(data, before)
 
 
@@ -273,9 +289,11 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
             native.loops.scan(bytes(10), begin, end, 1 << 20)
 
 
-def test_a_buffer_that_changes_meanwhile() -> None:
-    """Another thread writes over the records while they are looked at: any verdict will do, nothing else may happen."""
-    clean = b"".join(encode_record(Record("orders", bytes(600), f"{n}", ("a",), ("k",), {"p": "q"})) for n in range(400))
+def test_a_buffer_that_another_thread_changes() -> None:
+    """Another thread overwrites the records meanwhile: any verdict is fine, a crash is not."""
+    clean = b"".join(
+        encode_record(Record("orders", bytes(600), f"{n}", ("a",), ("k",), {"p": "q"})) for n in range(400)
+    )
     batch = bytearray(clean)
     starts = scan(clean).starts
     lengths = (starts[:, None] + np.arange(116, 144)).ravel()
@@ -349,7 +367,7 @@ def test_nothing_is_stamped_outside_the_buffer(start: int) -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 2], [-1, 0], [0, 2**63 - 1], [0], [0, 1, 0]])
-def test_entries_in_an_order_that_is_none(order: list[int]) -> None:
+def test_an_invalid_order_of_entries_is_refused(order: list[int]) -> None:
     record = encode_record(Record("orders"))
     starts, entries = np.array([0, len(record)]), np.empty(48, np.uint8)
     assert not native.loops.queue_entries(record * 2, starts, np.array(order), starts, 0, entries)
@@ -358,10 +376,16 @@ def test_entries_in_an_order_that_is_none(order: list[int]) -> None:
     assert not native.loops.queue_entries(record * 2, starts, None, starts, 2**64, entries)
 
 
-@given(st.lists(st.tuples(RECORDS, STAMPS), max_size=8), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), min_size=8, max_size=8))
-def test_stamps_and_entries_are_numpys(batch: list[tuple[Record, Stamp]], places: list[tuple[int, int]]) -> None:
+@given(
+    st.lists(st.tuples(RECORDS, STAMPS), max_size=8),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), min_size=8, max_size=8),
+)
+def test_stamps_and_entries_agree_with_numpy(batch: list[tuple[Record, Stamp]], places: list[tuple[int, int]]) -> None:
     sent = b"".join(encode_record(record) for record, _ in batch)
-    columns = [np.array([getattr(stamp, name) for _, stamp in batch], np.int64) for name in ("commitlog_offset", "queue_offset", "origin")]
+    columns = [
+        np.array([getattr(stamp, name) for _, stamp in batch], np.int64)
+        for name in ("commitlog_offset", "queue_offset", "origin")
+    ]
     topics, queues = (np.array([place[i] for place in places[: len(batch)]], np.int64) for i in (0, 1))
     results = []
     for quick in (True, False):
@@ -380,14 +404,20 @@ def test_stamps_and_entries_are_numpys(batch: list[tuple[Record, Stamp]], places
                 store_timestamp=5,
                 epoch=6,
             )
-            runs = queue_runs(topics, queues)
-            entries = queue_entries(found, runs, commitlog_offsets=columns[0], store_timestamps=found.header["store_timestamp"])
+            runs = group_by_queue(topics, queues)
+            entries = queue_entries(
+                found, runs, commitlog_offsets=columns[0], store_timestamps=found.header["store_timestamp"]
+            )
             results.append((buffer, entries.tobytes(), found.header["commitlog_offset"].tolist()))
     assert results[0] == results[1]
 
 
-@given(st.lists(RECORDS, max_size=8), st.lists(st.tuples(st.integers(0, 1200), st.integers(0, 255)), max_size=3), STARTS)
-def test_hashes_of_keys_are_numpys_or_none(records: list[Record], changes: list[tuple[int, int]], starts: list[int]) -> None:
+@given(
+    st.lists(RECORDS, max_size=8), st.lists(st.tuples(st.integers(0, 1200), st.integers(0, 255)), max_size=3), STARTS
+)
+def test_key_hashes_agree_with_numpy_or_have_no_verdict(
+    records: list[Record], changes: list[tuple[int, int]], starts: list[int]
+) -> None:
     whole = bytearray(b"".join(map(encode_record, records)))
     found = RecordColumns(whole, scan(whole).starts)
     hashes, owners = hash_keys(found)
@@ -411,7 +441,7 @@ def test_keys_that_do_not_add_up_have_no_hashes() -> None:
 
 
 @given(st.binary(max_size=1500), STARTS, st.sampled_from(EDGES) | st.integers(0, 10), st.integers(0, 2**32 - 1))
-def test_counting_what_is_intact_holds_up_under_any_starts(buffer: bytes, starts: list[int], first: int, number: int) -> None:
+def test_counting_intact_records_accepts_any_starts(buffer: bytes, starts: list[int], first: int, number: int) -> None:
     places = np.array(starts, np.int64)
     assert 0 <= native.loops.count_intact(buffer, places, places[::-1].copy(), first, number, number) <= len(starts)
     if starts:

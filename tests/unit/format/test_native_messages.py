@@ -1,10 +1,11 @@
-"""Records and the values of Python, by the loops in C: the same bytes and the same values as by the scalar codec, and the same refusals."""
+"""C encoding and decoding agrees with the scalar codec: bytes, values and errors."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,13 @@ MEMBERS = (tuple(RecordKind), tuple(BodyCodec), tuple(Durability), tuple(Message
 
 @pytest.fixture(autouse=True, scope="module")
 def loops() -> None:
-    """Once only: this is about the loops themselves."""
+    """Run these tests once: they call the C loops directly."""
     if not native.enabled:
         pytest.skip("the extension was not built, or LITEMQ_PURE is set")
 
 
 def _outcome(call: Callable[[], object]) -> object:
-    """What a call returns, or how it refuses."""
+    """Return the result of ``call``, or its error."""
     try:
         return call()
     except (InvalidArgumentError, RecordFormatError, TypeError, KeyError) as error:
@@ -51,20 +52,27 @@ def _without_loops(call: Callable[[], object]) -> object:
 
 
 @given(RECORDS)
-def test_a_record_has_the_same_bytes_both_ways(record: Record) -> None:
+def test_c_and_python_encode_the_same_bytes(record: Record) -> None:
     assert encode_record(record) == _without_loops(lambda: encode_record(record))
 
 
 @given(RECORDS)
-def test_every_plain_record_goes_the_quick_way(record: Record) -> None:
+def test_every_plain_record_is_encoded_in_c(record: Record) -> None:
     template = RecordTemplate("orders", tags=record.tags, properties=record.properties, born_host=record.born_host)
-    values = (record.keys, record.born_timestamp, record.sequence, record.delay_time, record.expire_at, record.transaction_id)
+    values = (
+        record.keys,
+        record.born_timestamp,
+        record.sequence,
+        record.delay_time,
+        record.expire_at,
+        record.transaction_id,
+    )
     rest = (record.sharding_key, record.type, record.codec, record.encrypted)
     assert native.loops.encode(template._shape, 1 << 22, record.body, record.message_id, *values, *rest) is not None
 
 
 class _Text(str):
-    """A string that is not what it seems."""
+    """A subclass of str with overridden methods."""
 
     __slots__ = ()
 
@@ -78,23 +86,46 @@ class _OtherType(IntEnum):
 
 
 ODD: list[tuple[str, Any]] = [
-    *((name, value) for name in ("born_timestamp", "delay_time", "expire_at") for value in (-1, LATEST_TIME_MS, LATEST_TIME_MS + 1, 2**64)),
-    *((name, value) for name in ("born_timestamp", "sequence") for value in (1.0, True, "1", None, np.int64(1), -(2**70))),
+    *(
+        (name, value)
+        for name in ("born_timestamp", "delay_time", "expire_at")
+        for value in (-1, LATEST_TIME_MS, LATEST_TIME_MS + 1, 2**64)
+    ),
+    *(
+        (name, value)
+        for name in ("born_timestamp", "sequence")
+        for value in (1.0, True, "1", None, np.int64(1), -(2**70))
+    ),
     *(("sequence", value) for value in (-1, 2**64 - 1, 2**64)),
     *(("body", value) for value in (bytearray(b"x"), bytearray(), memoryview(b"x"), "x", None, b"x" * 2000)),
-    *(("message_id", value) for value in ("i" * 64, "i" * 65, "é" * 32, "é" * 33, "\ud800", b"x", None, 5, "\0", _Text("x"))),
-    *(("keys", value) for value in ((), [], None, "k", "", ["k"], ("k",) * 64, ("k",) * 65, ("k" * 255,), ("k" * 256,), ("é" * 128,))),
+    *(
+        ("message_id", value)
+        for value in ("i" * 64, "i" * 65, "é" * 32, "é" * 33, "\ud800", b"x", None, 5, "\0", _Text("x"))
+    ),
+    *(
+        ("keys", value)
+        for value in ((), [], None, "k", "", ["k"], ("k",) * 64, ("k",) * 65, ("k" * 255,), ("k" * 256,), ("é" * 128,))
+    ),
     *(("keys", value) for value in (("\ud800",), (b"k",), (1,), ("",), {"k": 1}, range(0), ("a", "订"), [_Text("x")])),
-    *((name, value) for name in ("transaction_id", "sharding_key") for value in ("x", "é", "\ud800", "x" * 500, None, 0, 5, b"x")),
-    *(("message_type", value) for value in (4, 5, -1, True, 2.0, None, "x", MessageType.ORDER, _OtherType.ORDER, _OtherType.UNKNOWN)),
+    *(
+        (name, value)
+        for name in ("transaction_id", "sharding_key")
+        for value in ("x", "é", "\ud800", "x" * 500, None, 0, 5, b"x")
+    ),
+    *(
+        ("message_type", value)
+        for value in (4, 5, -1, True, 2.0, None, "x", MessageType.ORDER, _OtherType.ORDER, _OtherType.UNKNOWN)
+    ),
     *(("codec", value) for value in (2, 3, -1, True, None, "x", BodyCodec.ZSTD)),
     *(("encrypted", value) for value in (True, False, 1, 0, None, "x")),
 ]
 
 
 @pytest.mark.parametrize(("name", "value"), ODD, ids=[f"{name}-{number}" for number, (name, _) in enumerate(ODD)])
-def test_odd_values_are_taken_or_refused_as_python_does(name: str, value: Any) -> None:
-    template = RecordTemplate("orders", tags=("a", "b"), properties={"p": "q"}, producer_id=7, born_host="h", limits=RecordLimits(1024))
+def test_odd_values_are_accepted_or_refused_as_in_python(name: str, value: Any) -> None:
+    template = RecordTemplate(
+        "orders", tags=("a", "b"), properties={"p": "q"}, producer_id=7, born_host="h", limits=RecordLimits(1024)
+    )
     values = {"body": b"body", name: value}
 
     def encode() -> object:
@@ -110,12 +141,14 @@ def test_the_size_at_its_limit(length: int) -> None:
 
 
 def test_a_long_body() -> None:
-    """So long that the lock is let go of."""
+    """The body is long enough to release the interpreter's lock."""
     body = bytes(range(256)) * 4096
     assert decode_record(encode_record(Record("orders", body)), stage=Stage.SENT).record.body == body
 
 
-@pytest.mark.parametrize("shape", [b"", bytes(143), bytes(145), b"\xff" * 144, b"\xff" * 500, bytearray(144), None, "x"])
+@pytest.mark.parametrize(
+    "shape", [b"", bytes(143), bytes(145), b"\xff" * 144, b"\xff" * 500, bytearray(144), None, "x"]
+)
 def test_a_shape_that_does_not_add_up_makes_no_record(shape: Any) -> None:
     assert native.loops.encode(shape, 1 << 20, b"", "", (), 0, 0, 0, 0, "", "", 0, 0, False) is None
 
@@ -135,7 +168,7 @@ def test_a_record_needs_all_its_values() -> None:
     st.booleans(),
     st.binary(max_size=20),
 )
-def test_messages_are_the_same_both_ways(
+def test_c_and_python_decode_the_same_messages(
     batch: list[tuple[Record, Stamp]], changes: list[tuple[int, int]], repaired: bool, behind: bytes
 ) -> None:
     whole = bytearray(b"".join(encode_record(record, stamp) for record, stamp in batch))
@@ -146,11 +179,15 @@ def test_messages_are_the_same_both_ways(
         for begin, end in zip(found, [*found[1:], len(whole)], strict=True):
             whole[begin:end] = with_right_crcs(whole[begin:end], stamped=True)
     for data in (bytes(whole), bytes(whole) + behind, bytearray(whole)):
-        assert _outcome(lambda data=data: decode_messages(data)) == _without_loops(lambda data=data: decode_messages(data))  # type: ignore[misc]
+        decode = partial(decode_messages, data)
+        assert _outcome(decode) == _without_loops(decode)
 
 
-@given(st.lists(st.tuples(RECORDS, STAMPS), min_size=1, max_size=4), st.lists(st.sampled_from([16, 104, 116, 130, 144, 150]), max_size=2))
-def test_the_loop_stops_at_the_first_record_that_it_does_not_know(batch: list[tuple[Record, Stamp]], damage: list[int]) -> None:
+@given(
+    st.lists(st.tuples(RECORDS, STAMPS), min_size=1, max_size=4),
+    st.lists(st.sampled_from([16, 104, 116, 130, 144, 150]), max_size=2),
+)
+def test_the_loop_stops_at_the_first_doubtful_record(batch: list[tuple[Record, Stamp]], damage: list[int]) -> None:
     sound = b"".join(encode_record(record, stamp) for record, stamp in batch)
     last = bytearray(encode_record(Record("orders", b"body", "id"), Stamp()))
     for at in damage:
@@ -162,17 +199,24 @@ def test_the_loop_stops_at_the_first_record_that_it_does_not_know(batch: list[tu
     assert messages == decode_messages(sound + last * intact)
 
 
-def test_what_messages_share() -> None:
-    record = encode_record(Record("orders", b"", "id", ("tag",), born_host="host", born_timestamp=10**12), Stamp(store_timestamp=10**12))
+def test_messages_share_equal_values() -> None:
+    record = encode_record(
+        Record("orders", b"", "id", ("tag",), born_host="host", born_timestamp=10**12), Stamp(store_timestamp=10**12)
+    )
     one, other = decode_messages(record * 2)
     for name in ("topic", "tags", "keys", "born_host", "born_timestamp", "store_timestamp", "properties"):
         assert getattr(one, name) is getattr(other, name), name
 
 
 @pytest.mark.parametrize("begin", [-(2**62), -144, -1, 1, 8, 10**6])
-def test_a_begin_that_is_none(begin: int) -> None:
+def test_an_invalid_begin_is_refused(begin: int) -> None:
     messages: list[MessageFields] = []
-    assert native.loops.decode_messages(encode_record(Record("t"), Stamp()), begin, 1 << 20, MessageFields, MEMBERS, {}, messages) == begin
+    assert (
+        native.loops.decode_messages(
+            encode_record(Record("t"), Stamp()), begin, 1 << 20, MessageFields, MEMBERS, {}, messages
+        )
+        == begin
+    )
     assert not messages
 
 
@@ -186,10 +230,11 @@ def test_messages_need_their_types() -> None:
             native.loops.decode_messages(record, 0, 1 << 20, MessageFields, members, {}, [])  # type: ignore[arg-type]
 
 
-def test_a_buffer_that_the_collector_changes_meanwhile() -> None:
-    """Making objects may run the collector, and that anything: any messages will do, nothing else may happen."""
+def test_a_buffer_that_the_garbage_collector_changes() -> None:
+    """Creating objects may run the garbage collector, which may run any code: it must not crash."""
     clean = b"".join(
-        encode_record(Record("orders", bytes(60), f"{n}", ("a",), ("k",) * 9, {"p": "é" * 9, "q": "r"}), Stamp()) for n in range(99)
+        encode_record(Record("orders", bytes(60), f"{n}", ("a",), ("k",) * 9, {"p": "é" * 9, "q": "r"}), Stamp())
+        for n in range(99)
     )
     buffer = bytearray(clean)
     randomness = np.random.default_rng(1)

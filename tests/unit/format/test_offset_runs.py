@@ -1,4 +1,4 @@
-"""Runs of offsets, against plain sets."""
+"""Runs of offsets agree with plain sets."""
 
 import itertools
 
@@ -44,6 +44,6 @@ def test_a_run_set_is_a_set(steps: list[tuple[bool, tuple[int, int]]], looked_at
 
 
 @pytest.mark.parametrize("packed", [[1], [0, 0], [5, 1 << 63], [1 << 63, 1]])
-def test_numbers_that_are_no_runs(packed: list[int]) -> None:
+def test_invalid_runs_are_refused(packed: list[int]) -> None:
     with pytest.raises(InvalidArgumentError):
         unpack_runs(packed)

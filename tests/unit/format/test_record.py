@@ -1,4 +1,4 @@
-"""One record of version 2: its golden bytes, and every message round-trips."""
+"""One record of version 2: golden bytes and round trips."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Decoding one record: every rule has its own word, and limits bound what is read."""
+"""Decoding one record: every rule has its own problem, and limits are enforced."""
 
 import struct
 from collections.abc import Callable
@@ -59,7 +59,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("damaged", "problem"), BROKEN)
-def test_every_rule_has_its_own_word(damaged: bytes, problem: Problem) -> None:
+def test_every_rule_has_its_own_problem(damaged: bytes, problem: Problem) -> None:
     with pytest.raises(RecordFormatError) as caught:
         decode_record(damaged)
     assert caught.value.problem == problem.value
@@ -101,7 +101,7 @@ def test_limits_bound_what_is_read() -> None:
     assert decode_record(large, limits=RecordLimits(2400)).size == len(large)
 
 
-def test_what_is_stored_may_exceed_any_limit_for_what_is_sent() -> None:
+def test_stored_records_may_exceed_the_limit_for_sends() -> None:
     assert STORED_LIMITS.max_record_bytes == 64 * 1024 * 1024 + 64 * 1024
     with pytest.raises(InvalidArgumentError, match="max_record_bytes"):
         RecordLimits(1 << 40)
@@ -117,7 +117,7 @@ def test_what_is_stored_may_exceed_any_limit_for_what_is_sent() -> None:
         lambda: decode_record(golden_bytes(), stage="stored"),  # type: ignore[arg-type]
     ],
 )
-def test_wrong_arguments_are_told_apart_from_wrong_bytes(call: Callable[[], object]) -> None:
+def test_invalid_arguments_are_not_format_errors(call: Callable[[], object]) -> None:
     with pytest.raises(InvalidArgumentError):
         call()
 

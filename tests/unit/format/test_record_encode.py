@@ -1,4 +1,4 @@
-"""Encoding one record: templates, hashes of tags, stamps, and what is refused."""
+"""Encoding one record: templates, tag hashes, stamps and refused values."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from support.golden_record import RECORD, STAMP, golden_bytes
 from support.records import RECORDS, STAMPS
 
 
-def test_what_a_producer_sends_has_no_stamp_and_keeps_its_bytes() -> None:
+def test_a_stamp_does_not_change_the_producers_bytes() -> None:
     sent = encode_record(RECORD)
     assert sent[12:64] == bytes(52)
     assert decode_record(sent, stage=Stage.SENT).stamp is None
@@ -27,7 +27,7 @@ def test_what_a_producer_sends_has_no_stamp_and_keeps_its_bytes() -> None:
 
 @settings(max_examples=20)
 @given(RECORDS, STAMPS)
-def test_a_template_writes_what_a_single_encoding_does(record: Record, stamp: Stamp) -> None:
+def test_a_template_encodes_the_same_bytes_as_encode_record(record: Record, stamp: Stamp) -> None:
     del stamp
     template = RecordTemplate(
         record.topic,
@@ -65,7 +65,7 @@ def test_tag_hashes() -> None:
 
 
 def _bytes_with_crc(wanted: int) -> bytes:
-    """Four bytes whose checksum is ``wanted``: CRCs are linear, so solve for them bit by bit."""
+    """Return four bytes whose checksum is ``wanted``, by solving the linear CRC bit by bit."""
     zero = crc32c(bytes(4))
     basis: list[tuple[int, int]] = []
     for bit in range(32):
@@ -84,12 +84,12 @@ def _bytes_with_crc(wanted: int) -> bytes:
 
 def test_a_template_with_more_properties_is_one_with_all_of_them() -> None:
     some, more = {"a": "b"}, {"c": "ü" * 10}
-    derived = RecordTemplate("orders", tags=("t",), properties=some, priority=3, born_host="h").also(more)
+    derived = RecordTemplate("orders", tags=("t",), properties=some, priority=3, born_host="h").with_properties(more)
     whole = RecordTemplate("orders", tags=("t",), properties={**some, **more}, priority=3, born_host="h")
     for fields in ({}, {"message_id": "m", "keys": ("k", "l"), "sharding_key": "s"}):
         assert derived.encode(b"body", **fields) == whole.encode(b"body", **fields)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="properties of"):
-        derived.also({"d": "x" * 32_760})
+        derived.with_properties({"d": "x" * 32_760})
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_a_template_with_more_properties_is_one_with_all_of_them() -> None:
         ({"keys": "k"}, "one string"),
         ({"properties": {"a": "x" * 32766}}, "at most 32768"),
         ({"priority": 256}, "0 … 255"),
-        ({"priority": 1.5}, "whole number"),
-        ({"born_timestamp": 1.5}, "whole numbers"),
-        ({"message_id": b"x"}, "no string"),
-        ({"keys": (b"k",)}, "no string"),
-        ({"properties": {"a": 2}}, "no string"),
-        ({"body": memoryview(b"abcd").cast("I")}, "a body is bytes"),
+        ({"priority": 1.5}, "integer"),
+        ({"born_timestamp": 1.5}, "integers"),
+        ({"message_id": b"x"}, "must be a string"),
+        ({"keys": (b"k",)}, "must be a string"),
+        ({"properties": {"a": 2}}, "must be a string"),
+        ({"body": memoryview(b"abcd").cast("I")}, "body must be bytes"),
         ({"codec": 7}, "BodyCodec"),
         ({"type": 9}, "MessageType"),
         ({"sequence": 2**64}, "sequence"),
@@ -124,7 +124,7 @@ def test_a_template_with_more_properties_is_one_with_all_of_them() -> None:
         ({"born_host": "h" * 65536}, "at most 65535"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_rule(change: dict[str, object], says: str) -> None:
+def test_invalid_values_are_refused_with_the_rule(change: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
         encode_record(RECORD._replace(**change))  # type: ignore[arg-type]
 
@@ -154,6 +154,6 @@ def test_a_stamp_out_of_range_is_refused(change: dict[str, int]) -> None:
         lambda: RecordTemplate("t").encode(b"", message_type=9),  # type: ignore[arg-type]
     ],
 )
-def test_wrong_arguments_are_told_apart_from_wrong_bytes(call: Callable[[], object]) -> None:
+def test_invalid_arguments_are_not_format_errors(call: Callable[[], object]) -> None:
     with pytest.raises(InvalidArgumentError):
         call()

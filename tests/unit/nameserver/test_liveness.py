@@ -1,11 +1,11 @@
-"""Who is alive: heard within a lease, as far as anybody listened."""
+"""Broker liveness: heartbeats, leases, and time in which the process was suspended."""
 
 from litemq.nameserver.liveness import Liveness
 
 LEASE, SWEEP_INTERVAL = 5_000, 500
 
 
-def test_silence_for_a_lease_ends_a_life_and_registering_begins_another() -> None:
+def test_a_broker_expires_after_a_lease_and_can_register_again() -> None:
     liveness = Liveness(LEASE, SWEEP_INTERVAL, 0)
     assert not liveness.record_heartbeat("a", 0)
     liveness.register("a", 0)
@@ -25,7 +25,7 @@ def test_silence_for_a_lease_ends_a_life_and_registering_begins_another() -> Non
     assert liveness.silent() == []
 
 
-def test_those_who_are_forgotten_are_neither() -> None:
+def test_a_removed_broker_is_neither_alive_nor_silent() -> None:
     liveness = Liveness(LEASE, SWEEP_INTERVAL, 0)
     liveness.register("a", 0)
     liveness.restore_silent("b", 0)
@@ -37,7 +37,7 @@ def test_those_who_are_forgotten_are_neither() -> None:
     assert liveness.expire(3_000) == []
 
 
-def test_the_time_in_which_nobody_listened_does_not_count() -> None:
+def test_time_in_which_the_process_was_suspended_does_not_count() -> None:
     liveness = Liveness(LEASE, SWEEP_INTERVAL, 0)
     liveness.register("a", 0)
     liveness.register("b", 0)

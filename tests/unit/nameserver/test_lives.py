@@ -1,4 +1,4 @@
-"""Any order of registering, heartbeats, silence, leaving and restarts gives the routes that a plain model gives."""
+"""Registrations, heartbeats, expiry and restarts in any order give the routes of a plain model."""
 
 from dataclasses import dataclass
 
@@ -74,7 +74,7 @@ class Lives(RuleBasedStateMachine):
         self.names.clock.advance(down)
         self.names.restart()
         for broker in self.model.values():
-            broker.heard_at = self.now  # a lease for everybody; time in which nobody listened does not count
+            broker.heard_at = self.now  # a new lease for every broker
 
     @rule(seconds=st.floats(10, 100))
     def the_nameserver_stands_still(self, seconds: float) -> None:
@@ -91,7 +91,9 @@ class Lives(RuleBasedStateMachine):
                 for name, broker in sorted(self.model.items())
                 if broker.alive and topic in broker.queues
             ]
-            assert [(broker.name, broker.port, broker.queues) for broker in self.names.route_answer(topic).brokers] == expected
+            assert [
+                (broker.name, broker.port, broker.queues) for broker in self.names.route_answer(topic).brokers
+            ] == expected
         assert {name: state.alive for name, state in self.names.brokers().items()} == {
             name: broker.alive for name, broker in self.model.items()
         }

@@ -1,4 +1,4 @@
-"""Routes: what is kept as bytes is what would be computed anew."""
+"""Routes: cached answers equal computed ones."""
 
 from litemq.nameserver.routes import Routes
 from litemq.proto.wire_pb2 import BrokerFacts, RouteAnswer
@@ -6,14 +6,16 @@ from support.names import broker_facts
 
 
 def _place(routes: Routes, facts: BrokerFacts) -> None:
-    routes.place(facts, {topic.topic: topic.queues for topic in facts.topics})
+    routes.put(facts, {topic.topic: topic.queues for topic in facts.topics})
 
 
 def _queues(routes: Routes, topic: str) -> list[tuple[str, int, int]]:
-    return [(broker.name, broker.port, broker.queues) for broker in RouteAnswer.FromString(routes.answer(topic)).brokers]
+    return [
+        (broker.name, broker.port, broker.queues) for broker in RouteAnswer.FromString(routes.answer(topic)).brokers
+    ]
 
 
-def test_a_topic_has_queues_on_every_broker_that_names_it() -> None:
+def test_a_topic_has_a_route_to_each_of_its_brokers() -> None:
     routes = Routes()
     _place(routes, broker_facts("b", orders=4, logs=1))
     _place(routes, broker_facts("a", orders=2))
@@ -24,7 +26,7 @@ def test_a_topic_has_queues_on_every_broker_that_names_it() -> None:
     assert (first.host, first.default_durability) == ("127.0.0.1", 2)
 
 
-def test_an_answer_is_made_once_until_it_changes() -> None:
+def test_an_answer_is_cached_until_it_changes() -> None:
     routes = Routes()
     _place(routes, broker_facts("a", orders=2, logs=1))
     orders, logs = routes.answer("orders"), routes.answer("logs")
@@ -40,7 +42,7 @@ def test_an_answer_is_made_once_until_it_changes() -> None:
     assert _queues(routes, "logs") == [("a", 7, 3)]
 
 
-def test_a_route_says_where_a_topic_has_priorities() -> None:
+def test_a_route_has_the_priorities_flag() -> None:
     routes = Routes()
     facts = broker_facts("a", orders=8, logs=1)
     _place(routes, facts)
@@ -57,7 +59,7 @@ def test_a_route_says_where_a_topic_has_priorities() -> None:
     assert not any(vars(routes).values())
 
 
-def test_nothing_is_left_of_what_has_gone() -> None:
+def test_removed_brokers_and_topics_leave_nothing_behind() -> None:
     routes = Routes()
     _place(routes, broker_facts("a", orders=2, logs=1))
     routes.answer("logs")
@@ -71,7 +73,7 @@ def test_nothing_is_left_of_what_has_gone() -> None:
     assert not any(vars(routes).values())
 
 
-def test_asking_for_what_is_not_there_keeps_nothing() -> None:
+def test_lookups_of_unknown_topics_are_not_cached() -> None:
     routes = Routes()
     for n in range(100):
         assert routes.answer(f"topic-{n}") == b""

@@ -1,4 +1,4 @@
-"""A connection without an event loop: answers in any order, errors as they were raised, and an end that is told."""
+"""The blocking connection: pipelined answers, errors with their class, timeouts and disconnects."""
 
 import asyncio
 import socket
@@ -21,7 +21,7 @@ ECHO, FAIL, NEVER, BACKWARDS, CLOSE = range(100, 105)
 
 @contextmanager
 def running(handle: Callable[[Session, list[Frame]], None]) -> Iterator[tuple[str, int]]:
-    """A server on a thread of its own."""
+    """Run a server on its own thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -56,7 +56,7 @@ def address() -> Iterator[tuple[str, int]]:
         yield address
 
 
-def test_an_answer_of_any_size_comes_whole(address: tuple[str, int]) -> None:
+def test_an_answer_of_any_size_arrives_complete(address: tuple[str, int]) -> None:
     with BlockingPeer(*address, client_id="t") as peer:
         for size in (0, 1, 70_000, 5_000_000):
             header, attachment = peer.request(ECHO, b"header", [b"a" * size, b"", memoryview(b"end")])
@@ -64,29 +64,29 @@ def test_an_answer_of_any_size_comes_whole(address: tuple[str, int]) -> None:
             assert bytes(attachment) == b"a" * size + b"end"
 
 
-def test_answers_come_in_any_order(address: tuple[str, int]) -> None:
+def test_answers_arrive_in_any_order(address: tuple[str, int]) -> None:
     with BlockingPeer(*address, client_id="t") as peer:
         numbers = [peer.ask(BACKWARDS, str(i).encode()) for i in range(3)]
         assert [peer.answer(number).header for number in numbers] == [b"0", b"1", b"2"]
 
 
-def test_an_answer_that_nobody_wants_is_thrown_away(address: tuple[str, int]) -> None:
+def test_a_forgotten_answer_is_dropped(address: tuple[str, int]) -> None:
     with BlockingPeer(*address, client_id="t") as peer:
         unwanted = peer.ask(ECHO, b"1")
         peer.forget(unwanted)
         assert peer.request(ECHO, b"2").header == b"2"
-        with pytest.raises(ProtocolError, match="was not sent, or was answered before"):
+        with pytest.raises(ProtocolError, match="was never sent or is already answered"):
             peer.answer(unwanted)
 
 
-def test_an_error_is_the_one_that_was_raised(address: tuple[str, int]) -> None:
+def test_an_error_keeps_its_class(address: tuple[str, int]) -> None:
     with BlockingPeer(*address, client_id="t") as peer:
         with pytest.raises(OffsetOutOfRangeError, match="nothing there"):
             peer.request(FAIL, b"")
         assert peer.request(ECHO, b"on").header == b"on"
 
 
-def test_a_silent_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_raises_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
         ours = socket.create_connection(address)
@@ -95,11 +95,14 @@ def test_a_silent_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         # It has greeted before it is asked to: however busy the machine is, that answer is not the one that is late.
         theirs.sendall(frame_prefix(1, Opcode.HELLO, Flag.ANSWER, 0))
         monkeypatch.setattr(socket, "create_connection", lambda *_, **__: ours)
-        with BlockingPeer(*address, client_id="t", answer_timeout=0.1) as peer, pytest.raises(RequestTimeoutError, match=r"within 0\.1 s"):
+        with (
+            BlockingPeer(*address, client_id="t", answer_timeout=0.1) as peer,
+            pytest.raises(RequestTimeoutError, match=r"within 0\.1 s"),
+        ):
             peer.request(NEVER, b"")
 
 
-def test_nobody_there() -> None:
+def test_an_unreachable_server_is_reported() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -109,7 +112,7 @@ def test_nobody_there() -> None:
 
 @contextmanager
 def saying(data: bytes) -> Iterator[tuple[str, int]]:
-    """Somebody who greets as a server does, and says this to the first request."""
+    """Run a server that answers HELLO, and sends ``data`` as the answer to the first request."""
 
     def serve() -> None:
         peer, _ = listener.accept()
@@ -137,7 +140,7 @@ def saying(data: bytes) -> Iterator[tuple[str, int]]:
         (b"", ConnectionLostError),
     ],
 )
-def test_what_cannot_be_trusted_ends_the_connection(data: bytes, error: type[Exception]) -> None:
+def test_invalid_bytes_end_the_connection(data: bytes, error: type[Exception]) -> None:
     with saying(data) as address, BlockingPeer(*address, client_id="t") as peer:
         with pytest.raises(error):
             peer.request(ECHO, b"")

@@ -1,4 +1,4 @@
-"""Client and server over a real socket: many requests at once, hostile peers, and bounded memory."""
+"""Client and server on real sockets: many requests at once, hostile peers, bounded memory."""
 
 import asyncio
 import socket
@@ -36,21 +36,23 @@ AGES_MS = int(AGES_S * 1000)
 
 @pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
 def _each_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test on the loop that servers run on, and on the one that there is everywhere."""
+    """Run every test on uvloop and on asyncio's loop."""
     if request.param == "uvloop":
         pytest.importorskip("uvloop")
         monkeypatch.setattr(asyncio, "run", event_loop.run)
 
 
 class Echo:
-    """A server that does a few things with requests."""
+    """A server with a few test requests."""
 
     def __init__(self, **limits: int) -> None:
         self.turns: list[int] = []
         self.gone = 0
         self.held: list[Frame] = []
         self.answered_bytes = 0
-        self.server = FrameServer(self.handle, software="test", limits=ServerLimits(**limits), on_session_end=self._left)
+        self.server = FrameServer(
+            self.handle, software="test", limits=ServerLimits(**limits), on_session_end=self._left
+        )
 
     def _left(self, _session: Session) -> None:
         self.gone += 1
@@ -62,7 +64,10 @@ class Echo:
                 case 100:
                     session.answer(frame, frame.header, frame.attachment)
                 case 101:
-                    session.refuse(frame, OffsetOutOfRangeError("nothing there") if frame.header == b"1" else RecordFormatError("crc", 5))
+                    session.refuse(
+                        frame,
+                        OffsetOutOfRangeError("nothing there") if frame.header == b"1" else RecordFormatError("crc", 5),
+                    )
                 case 106:
                     session.refuse(frame, OverloadedError("too much", 20))
                 case 107:
@@ -94,7 +99,7 @@ def _run(test: Callable[[Echo, str, int], Awaitable[None]], **limits: int) -> Ec
 
 
 def test_many_requests_at_once_and_answers_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "_MAX_TURN_S", AGES_S)  # a busy machine hands over less at a time
+    monkeypatch.setattr(connection_module, "_MAX_TICK_S", AGES_S)  # a busy machine hands over less at a time
 
     async def test(echo: Echo, host: str, port: int) -> None:
         peer = await Peer.connect(host, port, client_id="me", timeout=HANG_S)
@@ -114,7 +119,7 @@ def test_many_requests_at_once_and_answers_in_any_order(monkeypatch: pytest.Monk
     _run(test)
 
 
-def test_errors_come_back_as_what_they_are() -> None:
+def test_errors_keep_their_class() -> None:
     async def test(_echo: Echo, host: str, port: int) -> None:
         peer = await Peer.connect(host, port, client_id="me", timeout=HANG_S)
         with pytest.raises(OffsetOutOfRangeError, match="nothing there"):
@@ -133,14 +138,14 @@ def test_errors_come_back_as_what_they_are() -> None:
     assert isinstance(decode_failure(b""), RemoteError)
 
 
-def test_a_server_that_goes_fails_what_is_on_its_way() -> None:
+def test_requests_in_flight_fail_when_the_server_stops() -> None:
     async def test(echo: Echo, host: str, port: int) -> None:
         lost: list[object] = []
-        peer = await Peer.connect(host, port, client_id="me", timeout=HANG_S, lost=lost.append)
+        peer = await Peer.connect(host, port, client_id="me", timeout=HANG_S, on_lost=lost.append)
         waiting = peer.ask(NEVER, b"")
         await eventually(lambda: echo.turns)  # the server has it
         await echo.server.close()
-        with pytest.raises(ConnectionLostError, match="other side closed"):
+        with pytest.raises(ConnectionLostError, match="closed by the peer"):
             await waiting
         assert len(lost) == 1
         assert not peer.is_open
@@ -161,7 +166,7 @@ def test_a_server_that_goes_fails_what_is_on_its_way() -> None:
         ),
     ],
 )
-def test_whoever_does_not_say_hello_is_told_and_cut_off(sent: bytes, error: type[Exception]) -> None:
+def test_a_connection_without_hello_is_refused(sent: bytes, error: type[Exception]) -> None:
     async def test(echo: Echo, host: str, port: int) -> None:
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(sent)
@@ -176,7 +181,7 @@ def test_whoever_does_not_say_hello_is_told_and_cut_off(sent: bytes, error: type
 
 
 @pytest.mark.parametrize("noise", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 10, b"\xff" * 64, bytes(64)])
-def test_what_is_no_frame_ends_the_connection(noise: bytes) -> None:
+def test_an_invalid_frame_ends_the_connection(noise: bytes) -> None:
     async def test(_echo: Echo, host: str, port: int) -> None:
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(noise)
@@ -186,7 +191,7 @@ def test_what_is_no_frame_ends_the_connection(noise: bytes) -> None:
     _run(test, handshake_timeout_ms=AGES_MS, idle_timeout_ms=AGES_MS)  # neither ends it
 
 
-def test_who_never_says_hello_is_cut_off() -> None:
+def test_a_connection_that_sends_nothing_is_closed() -> None:
     async def test(echo: Echo, host: str, port: int) -> None:
         mute, mute_writer = await asyncio.open_connection(host, port)
         await asyncio.wait_for(mute.read(), HANG_S)
@@ -197,7 +202,7 @@ def test_who_never_says_hello_is_cut_off() -> None:
     _run(test, handshake_timeout_ms=100, idle_timeout_ms=AGES_MS)
 
 
-def test_silence_ends_a_connection_and_pings_keep_it() -> None:
+def test_an_idle_connection_is_closed_unless_it_pings() -> None:
     async def test(echo: Echo, host: str, port: int) -> None:
         pinging = await Peer.connect(host, port, client_id="pinging", timeout=HANG_S, ping_interval=0.05)
         silent = await Peer.connect(host, port, client_id="silent", timeout=HANG_S, ping_interval=AGES_S)
@@ -216,7 +221,7 @@ def test_silence_ends_a_connection_and_pings_keep_it() -> None:
     _run(test, idle_timeout_ms=AGES_MS)
 
 
-def test_who_asks_for_much_work_lets_others_have_their_turn() -> None:
+def test_a_busy_connection_does_not_block_others() -> None:
     async def test(_echo: Echo, host: str, port: int) -> None:
         greedy = await Peer.connect(host, port, client_id="greedy", timeout=HANG_S)
         other = await Peer.connect(host, port, client_id="other", timeout=HANG_S)
@@ -232,14 +237,14 @@ def test_who_asks_for_much_work_lets_others_have_their_turn() -> None:
     _run(test)
 
 
-def test_who_asks_for_too_much_is_not_listened_to_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_pauses_after_an_overload_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(_echo: Echo, host: str, port: int) -> None:
         greedy = await Peer.connect(host, port, client_id="greedy", timeout=HANG_S)
         other = await Peer.connect(host, port, client_id="other", timeout=HANG_S)
         with pytest.raises(OverloadedError):
             await greedy.ask(TOO_MUCH, b"")
         await asyncio.gather(*(greedy.request(ECHO, b"", timeout=HANG_S) for _ in range(10)))  # a moment later it is
-        monkeypatch.setattr(server_module, "_REST_S", AGES_S)  # a moment that is not over before the test is
+        monkeypatch.setattr(server_module, "_OVERLOAD_PAUSE_S", AGES_S)  # a moment that is not over before the test is
         with pytest.raises(OverloadedError):
             await greedy.ask(TOO_MUCH, b"")
         unheard = greedy.ask(ECHO, b"")
@@ -254,7 +259,7 @@ def test_who_asks_for_too_much_is_not_listened_to_for_a_moment(monkeypatch: pyte
     _run(test)
 
 
-def test_who_stops_in_the_middle_of_a_frame_is_not_waited_for() -> None:
+def test_a_connection_that_stops_inside_a_frame_is_closed() -> None:
     async def test(echo: Echo, host: str, port: int) -> None:
         hello = Hello(least_version=1, most_version=1, client_id="torn").SerializeToString()
         greeting = frame_prefix(0, Opcode.HELLO, 0, len(hello)) + hello
@@ -276,7 +281,7 @@ def test_who_stops_in_the_middle_of_a_frame_is_not_waited_for() -> None:
     _run(test, idle_timeout_ms=AGES_MS)
 
 
-def test_a_reader_that_never_reads_does_not_grow_the_server() -> None:
+def test_a_client_that_never_reads_does_not_grow_the_server() -> None:
     async def test(echo: Echo, host: str, port: int) -> None:
         stuck = socket.create_connection((host, port))
         stuck.setblocking(False)
@@ -285,7 +290,7 @@ def test_a_reader_that_never_reads_does_not_grow_the_server() -> None:
         await loop.sock_sendall(stuck, frame_prefix(1, Opcode.HELLO, 0, len(hello)) + hello)
         requests = b"".join(frame_prefix(n, LARGE, 0, 0) for n in range(2, 2000))
         await loop.sock_sendall(stuck, requests)  # two gigabytes, were they all answered
-        await eventually(lambda: any(not session.has_room for session in echo.server._sessions.values()))
+        await eventually(lambda: any(not session.is_writable for session in echo.server._sessions.values()))
         await asyncio.sleep(0.5)
         assert echo.answered_bytes <= 40 << 20
         # Others are served meanwhile.
@@ -296,14 +301,14 @@ def test_a_reader_that_never_reads_does_not_grow_the_server() -> None:
         async with asyncio.timeout(HANG_S):
             while received < 20 << 20:
                 received += len(await loop.sock_recv(stuck, 1 << 20))
-        await eventually(lambda: echo.answered_bytes > before)  # it goes on once somebody reads
+        await eventually(lambda: echo.answered_bytes > before)  # it continues once the client reads
         peer.close()
         stuck.close()
 
     _run(test)
 
 
-def test_a_connect_that_is_given_up_leaves_no_socket_behind() -> None:
+def test_a_cancelled_connect_closes_its_socket() -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             connecting = asyncio.create_task(Peer.connect(*silent.getsockname(), client_id="me", timeout=AGES_S))
@@ -321,7 +326,7 @@ def test_a_connect_that_is_given_up_leaves_no_socket_behind() -> None:
     asyncio.run(main())
 
 
-def test_a_name_that_cannot_be_looked_up() -> None:
+def test_an_invalid_host_name_is_reported() -> None:
     async def main() -> None:
         with pytest.raises(ConnectionLostError, match="cannot reach"):
             await Peer.connect("x" * 70, 1, client_id="me")
@@ -329,7 +334,7 @@ def test_a_name_that_cannot_be_looked_up() -> None:
     asyncio.run(main())
 
 
-def test_nobody_listens_to_the_world_by_accident() -> None:
+def test_listening_beyond_loopback_needs_insecure() -> None:
     async def main() -> None:
         for host in ("0.0.0.0", "::", "192.0.2.1"):  # noqa: S104
             with pytest.raises(InvalidArgumentError, match="--insecure"):
@@ -345,7 +350,7 @@ def test_nobody_listens_to_the_world_by_accident() -> None:
     asyncio.run(main())
 
 
-def test_the_answer_to_hello_says_what_is_taken() -> None:
+def test_the_answer_to_hello_has_the_limits() -> None:
     async def test(_echo: Echo, host: str, port: int) -> None:
         peer = await Peer.connect(host, port, client_id="me", timeout=HANG_S)
         assert peer.limits == HelloAnswer(version=1, max_frame_bytes=5000, software="test")

@@ -1,4 +1,4 @@
-"""The loop that commands run on."""
+"""The event loop of servers and commands."""
 
 import builtins
 from collections.abc import Callable

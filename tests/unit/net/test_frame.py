@@ -1,4 +1,4 @@
-"""Frames come out as they went in, however the stream was cut; what cannot be a frame is refused."""
+"""Frames round-trip, however the stream is cut; invalid frames are refused."""
 
 from typing import Any
 
@@ -14,7 +14,12 @@ pytestmark = pytest.mark.usefixtures("loops")
 
 FRAMES = st.lists(
     st.builds(
-        Frame, st.integers(0, 2**32 - 1), st.integers(0, 65535), st.integers(0, 65535), st.binary(max_size=60), st.binary(max_size=200)
+        Frame,
+        st.integers(0, 2**32 - 1),
+        st.integers(0, 65535),
+        st.integers(0, 65535),
+        st.binary(max_size=60),
+        st.binary(max_size=200),
     ),
     max_size=12,
 )
@@ -30,7 +35,7 @@ def _bytes(frames: list[Frame]) -> bytes:
 
 
 @given(FRAMES, st.data())
-def test_frames_come_out_as_they_went_in(frames: list[Frame], data: st.DataObject) -> None:
+def test_frames_round_trip(frames: list[Frame], data: st.DataObject) -> None:
     stream = _bytes(frames)
     reader = FrameReader(1000)
     found: list[Frame] = []
@@ -46,7 +51,7 @@ def test_frames_come_out_as_they_went_in(frames: list[Frame], data: st.DataObjec
 
 
 @given(st.binary(min_size=PREFIX_BYTES, max_size=300))
-def test_any_bytes_are_frames_or_refused(stream: bytes) -> None:
+def test_any_bytes_are_frames_or_a_protocol_error(stream: bytes) -> None:
     reader = FrameReader(200)
     reader.feed(stream)
     try:
@@ -58,14 +63,14 @@ def test_any_bytes_are_frames_or_refused(stream: bytes) -> None:
 
 
 @pytest.mark.parametrize(("length", "header"), [(1001, 0), (11, 0), (0, 0), (2**32 - 1, 0), (20, 9), (12, 2**32 - 1)])
-def test_what_cannot_be_a_frame_is_refused(length: int, header: int) -> None:
+def test_an_invalid_frame_is_refused(length: int, header: int) -> None:
     reader = FrameReader(1000)
     reader.feed(length.to_bytes(4, "big") + bytes(8) + header.to_bytes(4, "big"))
     with pytest.raises(ProtocolError, match="at most 1000"):
         reader.frames(1)
 
 
-def test_frames_are_taken_in_portions() -> None:
+def test_frames_are_read_up_to_the_limit() -> None:
     reader = FrameReader(1000)
     reader.feed(_bytes([Frame(number, 1, 0, b"", bytes(100)) for number in range(10)]) + bytes(3))
     found = [frame.correlation for _ in range(5) for frame in reader.frames(2)]
@@ -73,7 +78,7 @@ def test_frames_are_taken_in_portions() -> None:
     assert (reader.frames(2), reader.buffered) == ([], 3)
 
 
-def test_a_frame_that_is_cut_waits_for_its_rest() -> None:
+def test_an_incomplete_frame_waits_for_its_rest() -> None:
     reader = FrameReader(1000)
     stream = _bytes([Frame(1, 1, 0, b"h", b"a" * 100), Frame(2, 1, 0, b"h", b"b" * 100)])
     reader.feed(stream[:150])
@@ -85,12 +90,16 @@ def test_a_frame_that_is_cut_waits_for_its_rest() -> None:
     assert reader.buffered == 0
 
 
-STREAMS = st.tuples(FRAMES, st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 255)), max_size=3), st.binary(max_size=30))
+STREAMS = st.tuples(
+    FRAMES, st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 255)), max_size=3), st.binary(max_size=30)
+)
 
 
 @settings(max_examples=300)
 @given(STREAMS, st.data())
-def test_both_ways_find_the_same_frames(streams: tuple[list[Frame], list[tuple[int, int]], bytes], data: st.DataObject) -> None:
+def test_c_and_python_find_the_same_frames(
+    streams: tuple[list[Frame], list[tuple[int, int]], bytes], data: st.DataObject
+) -> None:
     if not native.enabled:
         return
     frames, changes, behind = streams
@@ -107,7 +116,7 @@ def test_both_ways_find_the_same_frames(streams: tuple[list[Frame], list[tuple[i
 
 
 def _read(pieces: list[bytes], most: int) -> list[object]:
-    """All that a reader says of some pieces."""
+    """Return everything that a reader returns or raises for ``pieces``."""
     reader = FrameReader(400)
     said: list[object] = []
     for piece in pieces:
@@ -126,7 +135,12 @@ def test_equal_headers_are_one_object(loops: str) -> None:
         pytest.skip("this is about the loop")
     reader = FrameReader(1000)
     reader.feed(
-        _bytes([Frame(number, 1, 0, header, b"x" * 9) for number, header in enumerate([b"orders", b"orders", b"others", b"others"])])
+        _bytes(
+            [
+                Frame(number, 1, 0, header, b"x" * 9)
+                for number, header in enumerate([b"orders", b"orders", b"others", b"others"])
+            ]
+        )
     )
     first, second, third, fourth = reader.frames(4)
     assert first.header is second.header

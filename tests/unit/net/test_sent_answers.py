@@ -1,4 +1,4 @@
-"""Answers to what was sent: the bytes are those that the parser and the frames know."""
+"""Packed answers to SEND: the same bytes as by protobuf and frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWERS = st.lists(st.tuples(st.integers(0, 2**32 - 1), OFFSETS), max_size=6)
 
 
 @given(ANSWERS, OFFSETS)
-def test_answers_are_frames_with_a_header_that_the_parser_knows(answers: list[tuple[int, int]], timestamp: int) -> None:
+def test_packed_answers_are_valid_frames_and_headers(answers: list[tuple[int, int]], timestamp: int) -> None:
     correlations, offsets = [number for number, _ in answers], [offset for _, offset in answers]
     packed = pack_sent_answers(correlations, offsets, timestamp)
     assert packed == pack_sent_answers(correlations, np.array(offsets, np.int64), timestamp)
@@ -30,7 +30,9 @@ def test_answers_are_frames_with_a_header_that_the_parser_knows(answers: list[tu
     reader = FrameReader(1000)
     reader.feed(packed)
     frames = reader.frames(100)
-    assert [(frame.opcode, frame.flags, frame.attachment) for frame in frames] == [(Opcode.SEND, Flag.ANSWER, b"")] * len(answers)
+    assert [(frame.opcode, frame.flags, frame.attachment) for frame in frames] == [
+        (Opcode.SEND, Flag.ANSWER, b"")
+    ] * len(answers)
     assert [frame.correlation for frame in frames] == correlations
     for frame, offset in zip(frames, offsets, strict=True):
         assert frame.header == pack_sent_answer(offset, timestamp)
@@ -40,16 +42,19 @@ def test_answers_are_frames_with_a_header_that_the_parser_knows(answers: list[tu
 
 
 @given(st.binary(max_size=40) | st.binary(min_size=18, max_size=18))
-def test_only_the_plain_form_is_read_without_the_parser(header: bytes) -> None:
+def test_only_plain_answers_are_unpacked(header: bytes) -> None:
     answer = unpack_sent_answer(header)
     if answer is not None:
         parsed = SendAnswer.FromString(header)
         assert (parsed.queue_offset, parsed.store_timestamp) == answer
 
 
-def test_an_answer_that_has_more_to_say_is_left_to_the_parser() -> None:
+def test_an_answer_with_other_fields_is_left_to_the_parser() -> None:
     assert (
-        unpack_sent_answer(SendAnswer(queue_offset=5, store_timestamp=6, earlier=[SentEarlier(queue_offset=1)]).SerializeToString()) is None
+        unpack_sent_answer(
+            SendAnswer(queue_offset=5, store_timestamp=6, earlier=[SentEarlier(queue_offset=1)]).SerializeToString()
+        )
+        is None
     )
     assert unpack_sent_answer(SendAnswer(queue_offset=5).SerializeToString()) is None
     assert unpack_sent_answer(bytes(18)) is None

@@ -1,4 +1,4 @@
-"""The same frames inside TLS: for who has the certificate's issuer, and for nobody else."""
+"""Frames over TLS: only for clients that trust the certificate."""
 
 import asyncio
 import shutil
@@ -22,12 +22,22 @@ AGES_MS = int(10 * HANG_S * 1000)  # what would take so long is not what a test 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and a certificate that signs itself, made now, in one file."""
+    """Create a key and a self-signed certificate in one file."""
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl command to make a certificate with")
     path = tmp_path_factory.mktemp("tls") / "server.pem"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", str(path), "-out", f"{path}.crt"]
+    key = [
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-keyout",
+        str(path),
+        "-out",
+        f"{path}.crt",
+    ]
     subprocess.run(["openssl", "req", "-x509", "-days", "2", *key, *subject], check=True, capture_output=True)  # noqa: S607
     path.write_bytes(path.read_bytes() + Path(f"{path}.crt").read_bytes())
     return path
@@ -53,14 +63,17 @@ def _echo(session: Session, frames: list[Frame]) -> None:
 
 
 async def _with_server(
-    test: Callable[[int], Awaitable[None]], tls: ssl.SSLContext | None, host: str = "127.0.0.1", handshake_timeout_ms: int = AGES_MS
+    test: Callable[[int], Awaitable[None]],
+    tls: ssl.SSLContext | None,
+    host: str = "127.0.0.1",
+    handshake_timeout_ms: int = AGES_MS,
 ) -> None:
     limits = ServerLimits(handshake_timeout_ms=handshake_timeout_ms, idle_timeout_ms=AGES_MS)
     server = FrameServer(_echo, software="test", limits=limits)
     _, port = await server.start(host, 0, tls=tls, insecure=True)
     try:
         await test(port)
-        await eventually(lambda: server.sessions == 0)  # nothing is left of whoever failed
+        await eventually(lambda: server.sessions == 0)  # failed connections are removed
     finally:
         await server.close()
 
@@ -78,31 +91,35 @@ def test_frames_go_both_ways(certificate: Path, run: Callable[[Awaitable[None]],
     run(_with_server(test, _server_side(certificate)))
 
 
-def test_a_certificate_that_is_not_trusted_ends_it(certificate: Path, run: Callable[[Awaitable[None]], None]) -> None:
+def test_an_untrusted_certificate_is_refused(certificate: Path, run: Callable[[Awaitable[None]], None]) -> None:
     async def test(port: int) -> None:
         with pytest.raises(ConnectionLostError, match="CERTIFICATE_VERIFY_FAILED"):
             await Peer.connect("127.0.0.1", port, client_id="me", timeout=HANG_S, tls=ssl.create_default_context())
         trusted = ssl.create_default_context(cafile=certificate)
         with pytest.raises(ConnectionLostError, match="mismatch"):
-            await Peer.connect("127.0.0.2", port, client_id="me", timeout=HANG_S, tls=trusted)  # which the certificate does not name
+            await Peer.connect(
+                "127.0.0.2", port, client_id="me", timeout=HANG_S, tls=trusted
+            )  # which the certificate does not name
 
     run(_with_server(test, _server_side(certificate), "0.0.0.0"))  # noqa: S104
 
 
-def test_one_side_alone_is_told(certificate: Path, run: Callable[[Awaitable[None]], None]) -> None:
+def test_tls_on_one_side_only_is_reported(certificate: Path, run: Callable[[Awaitable[None]], None]) -> None:
     async def plain_client(port: int) -> None:
         with pytest.raises(ConnectionLostError):
             await Peer.connect("127.0.0.1", port, client_id="me", timeout=HANG_S)
 
     async def plain_server(port: int) -> None:
         with pytest.raises(ConnectionLostError):
-            await Peer.connect("127.0.0.1", port, client_id="me", timeout=HANG_S, tls=ssl.create_default_context(cafile=certificate))
+            await Peer.connect(
+                "127.0.0.1", port, client_id="me", timeout=HANG_S, tls=ssl.create_default_context(cafile=certificate)
+            )
 
     run(_with_server(plain_client, _server_side(certificate)))
     run(_with_server(plain_server, None))
 
 
-def test_whoever_never_begins_is_cut_off(certificate: Path, run: Callable[[Awaitable[None]], None]) -> None:
+def test_a_client_that_never_starts_tls_is_closed(certificate: Path, run: Callable[[Awaitable[None]], None]) -> None:
     async def test(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert await asyncio.wait_for(reader.read(), HANG_S) == b""

@@ -1,4 +1,4 @@
-"""When jobs run: held equal to croniter and to cronsim, and to plain seconds where clocks change."""
+"""Cron schedules agree with croniter, cronsim, and a search by seconds when clocks change."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -31,13 +31,13 @@ def local(expression: str, zone: str, after: str, count: int = 3) -> list[str]:
 
 
 def has_star(expression: str) -> bool:
-    """Whether minute or hour of five fields is open: such runs go by what the clock shows."""
+    """Return whether minute or hour of five fields begins with ``*``."""
     minute, hour, *_ = expression.split()
     return minute.startswith("*") or hour.startswith("*")
 
 
 @pytest.mark.parametrize("part", range(10 if WHOLE else 1))
-def test_in_utc_they_are_those_of_both_references(part: int) -> None:
+def test_times_in_utc_agree_with_both_references(part: int) -> None:
     after = datetime(2026, 2, 27, 23, 59, 58, tzinfo=UTC)
     for expression in expressions(EXPRESSIONS // (10 if WHOLE else 1), part):
         found = times(cron_schedule(expression), after, TIMES)
@@ -46,16 +46,18 @@ def test_in_utc_they_are_those_of_both_references(part: int) -> None:
 
 
 @pytest.mark.parametrize("zone", CHANGES)
-def test_five_fields_are_those_of_debians_cron_where_clocks_change(zone: str) -> None:
+def test_five_fields_agree_with_debians_cron_when_clocks_change(zone: str) -> None:
     for after in CHANGES[zone]:
         for expression in expressions(EXPRESSIONS // 4, 100, fields=5):
-            if not has_star(expression):  # else the reference's steps of an hour miss changes at midnight, or by half an hour
+            if not has_star(
+                expression
+            ):  # else the reference's steps of an hour miss changes at midnight, or by half an hour
                 found = times(cron_schedule(expression, zone), after, min(TIMES, 200))
                 assert found == by_cronsim(expression, after, zone, min(TIMES, 200)), expression
 
 
 @pytest.mark.parametrize("zone", CHANGES)
-def test_five_fields_with_a_star_are_what_the_clock_shows_where_clocks_change(zone: str) -> None:
+def test_five_fields_with_a_star_follow_the_clock_when_clocks_change(zone: str) -> None:
     for after in CHANGES[zone]:
         until = after + timedelta(days=4)
         for expression in expressions(EXPRESSIONS // 4, 100, fields=5):
@@ -67,7 +69,7 @@ def test_five_fields_with_a_star_are_what_the_clock_shows_where_clocks_change(zo
 
 
 @pytest.mark.parametrize("zone", CHANGES)
-def test_what_goes_by_the_hour_is_what_the_clock_shows(zone: str) -> None:
+def test_hourly_schedules_follow_the_clock(zone: str) -> None:
     for after in CHANGES[zone]:
         begin = after + timedelta(hours=30)
         until = begin + timedelta(hours=24 if WHOLE else 14)
@@ -76,13 +78,16 @@ def test_what_goes_by_the_hour_is_what_the_clock_shows(zone: str) -> None:
             assert times(cron_schedule(expression, zone), begin, len(expected)) == expected, expression
 
 
-def test_a_time_that_does_not_exist_runs_after_the_gap_and_one_that_comes_twice_once() -> None:
+def test_a_skipped_time_runs_after_the_gap_and_a_repeated_time_once() -> None:
     assert local("0 30 2 * * *", "Europe/Berlin", "2026-03-28 12:00") == [
         "03-29 03:00:00+0200",
         "03-30 02:30:00+0200",
         "03-31 02:30:00+0200",
     ]
-    assert local("0 0,30 2 * * *", "Europe/Berlin", "2026-03-29 00:00", 2) == ["03-29 03:00:00+0200", "03-30 02:00:00+0200"]
+    assert local("0 0,30 2 * * *", "Europe/Berlin", "2026-03-29 00:00", 2) == [
+        "03-29 03:00:00+0200",
+        "03-30 02:00:00+0200",
+    ]
     assert local("0 30 2 * * *", "Europe/Berlin", "2026-10-24 12:00") == [
         "10-25 02:30:00+0200",
         "10-26 02:30:00+0100",
@@ -93,10 +98,15 @@ def test_a_time_that_does_not_exist_runs_after_the_gap_and_one_that_comes_twice_
         "10-25 02:00:00+0100",
         "10-25 03:00:00+0100",
     ]
-    assert local("0 0 * * * *", "Europe/Berlin", "2026-03-29 01:30", 2) == ["03-29 03:00:00+0200", "03-29 04:00:00+0200"]
+    assert local("0 0 * * * *", "Europe/Berlin", "2026-03-29 01:30", 2) == [
+        "03-29 03:00:00+0200",
+        "03-29 04:00:00+0200",
+    ]
     # Asked in the second pass of the hour, when the first is over.
     second = datetime(2026, 10, 25, 1, 10, tzinfo=UTC)
-    assert times(cron_schedule("* 30 2 * * *", "Europe/Berlin"), second, 1) == [int(datetime(2026, 10, 26, 1, 30, tzinfo=UTC).timestamp())]
+    assert times(cron_schedule("* 30 2 * * *", "Europe/Berlin"), second, 1) == [
+        int(datetime(2026, 10, 26, 1, 30, tzinfo=UTC).timestamp())
+    ]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +144,7 @@ def test_the_grammar(expression: str, expected: list[str]) -> None:
         ("0 0 0 * * mon#6", "day of week"),
     ],
 )
-def test_what_cannot_be_read_is_refused(expression: str, says: str) -> None:
+def test_invalid_text_is_refused(expression: str, says: str) -> None:
     with pytest.raises(CronSyntaxError, match=says):
         cron_schedule(expression)
 

@@ -1,4 +1,4 @@
-"""One field of a cron expression: the numbers that it allows, and what is refused."""
+"""Fields of cron expressions: valid numbers and refused texts."""
 
 import pytest
 
@@ -46,6 +46,6 @@ def test_last_days_and_the_nth_of_a_month() -> None:
         (DAY_OF_WEEK, "mon#6", "day of week"),
     ],
 )
-def test_what_cannot_be_read_is_refused(position: int, text: str, says: str) -> None:
+def test_invalid_text_is_refused(position: int, text: str, says: str) -> None:
     with pytest.raises(CronSyntaxError, match=says):
         parse_field(position, text)

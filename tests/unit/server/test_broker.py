@@ -1,4 +1,4 @@
-"""A broker as a server, over real sockets: it registers, serves, and comes back with everything it had."""
+"""The broker process on real sockets: it registers, serves and recovers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,10 +19,16 @@ from support.waiting import HANG_S
 
 @asynccontextmanager
 async def running_broker(data: Path, nameserver: int, name: str = "a") -> AsyncIterator[Peer]:
-    """A broker of the whole kind, and a connection to it."""
+    """Run a complete broker and connect to it."""
     listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
-    config = BrokerConfig(broker_name=name, port=0, nameservers=(f"127.0.0.1:{nameserver}",), data_path=str(data / name), file_size=8 << 20)
+    config = BrokerConfig(
+        broker_name=name,
+        port=0,
+        nameservers=(f"127.0.0.1:{nameserver}",),
+        data_path=str(data / name),
+        file_size=8 << 20,
+    )
     running = asyncio.create_task(run_broker(config, lambda _host, port: listening.set_result(port), stop))
     await asyncio.wait((listening, running), return_when=asyncio.FIRST_COMPLETED)
     if running.done():
@@ -36,14 +42,16 @@ async def running_broker(data: Path, nameserver: int, name: str = "a") -> AsyncI
         await running
 
 
-def test_it_registers_serves_and_remembers(tmp_path: Path) -> None:
+def test_a_broker_registers_serves_and_recovers(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_nameserver(tmp_path / "names") as names, Client.connect(names) as client:
             send = SendRequest(topic="orders", queue_id=1).SerializeToString()
             async with running_broker(tmp_path, names) as peer:
                 await peer.ask(Opcode.CREATE_TOPIC, CreateTopicRequest(topic="orders", queues=2).SerializeToString())
                 await client.wait_route("orders", {"a": int(peer.address.rpartition(":")[2])})
-                answers = await asyncio.gather(*(peer.ask(Opcode.SEND, send, records(producer_id=5, first=n)) for n in range(100)))
+                answers = await asyncio.gather(
+                    *(peer.ask(Opcode.SEND, send, records(producer_id=5, first=n)) for n in range(100))
+                )
                 assert [SendAnswer.FromString(answer.header).queue_offset for answer in answers] == list(range(100))
             await client.wait_route("orders", {})
             async with running_broker(tmp_path, names) as peer:
@@ -67,7 +75,7 @@ def test_a_data_directory_has_one_broker(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_it_listens_to_others_only_where_that_was_asked_for(tmp_path: Path) -> None:
+def test_listening_beyond_loopback_needs_insecure(tmp_path: Path) -> None:
     config = BrokerConfig(host="0.0.0.0", port=0, data_path=str(tmp_path), file_size=8 << 20)  # noqa: S104
     with pytest.raises(InvalidArgumentError, match="--insecure"):
         asyncio.run(run_broker(config, lambda *_: None, asyncio.Event()))

@@ -1,4 +1,4 @@
-"""A broker's settings: what cannot be used is refused with what can."""
+"""Broker settings: invalid values are refused with the valid ones."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,12 +21,12 @@ def test_the_defaults_are_the_stores() -> None:
     )
 
 
-def test_what_a_message_promises_follows_the_flush_mode() -> None:
+def test_the_default_durability_follows_the_flush_mode() -> None:
     assert BrokerConfig().default_durability is Durability.DISK
     assert BrokerConfig(flush_mode="async").default_durability is Durability.MEMORY
 
 
-def test_clients_are_told_the_host_unless_another_is_named() -> None:
+def test_the_reachable_host_is_the_host_unless_advertised_host_is_set() -> None:
     assert BrokerConfig().reachable_host == "127.0.0.1"
     assert BrokerConfig(advertised_host="mq-1.internal").reachable_host == "mq-1.internal"
 
@@ -45,8 +45,8 @@ def test_clients_are_told_the_host_unless_another_is_named() -> None:
         ({"file_size": 1 << 20}, "multiple of 8 of at least 4259840"),
         ({"file_size": (1 << 30) + 1}, "multiple of 8"),
         ({"max_record_bytes": 1}, "choose 1024"),
-        ({"retention_ms": 0}, "leave it out"),
-        ({"max_log_bytes": -1}, "leave it out"),
+        ({"retention_ms": 0}, "omit it"),
+        ({"max_log_bytes": -1}, "omit it"),
         ({"default_queues": 0}, "choose 1 … 65536"),
         ({"quota_bytes_per_s": -1}, "choose 0 or more"),
         ({"half_lifetime_ms": 0}, "choose a positive number"),
@@ -55,16 +55,16 @@ def test_clients_are_told_the_host_unless_another_is_named() -> None:
         ({"replication_role": "king"}, "choose master"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_can(changes: dict[str, Any], says: str) -> None:
+def test_invalid_settings_are_refused_with_valid_values(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         replace(BrokerConfig(), **changes)
 
 
-def test_there_are_no_copies_yet() -> None:
+def test_replication_is_not_supported_yet() -> None:
     with pytest.raises(UnsupportedFeatureError, match="choose master"):
         BrokerConfig(replication_role="slave")
 
 
-def test_an_address_in_its_parts() -> None:
+def test_an_address_is_split() -> None:
     assert check_address("x", "127.0.0.1:9876") == ("127.0.0.1", 9876)
     assert check_address("x", "[::1]:1") == ("::1", 1)

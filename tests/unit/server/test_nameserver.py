@@ -1,4 +1,4 @@
-"""A NameServer as a process: it starts, survives what processes meet, and stops."""
+"""The NameServer process: start, crashes, damage, stop."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ async def _register(client: Client) -> Registered:
     return Registered.FromString(answer.header)
 
 
-def test_a_broker_registers_and_a_silent_one_leaves(tmp_path: Path) -> None:
+def test_a_broker_registers_and_expires(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_nameserver(tmp_path / "long") as port, Client.connect(port) as client:
             told = await _register(client)
@@ -39,7 +39,7 @@ def test_a_broker_registers_and_a_silent_one_leaves(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_what_was_registered_survives_sigkill(tmp_path: Path) -> None:
+def test_registrations_survive_sigkill(tmp_path: Path) -> None:
     async def main() -> None:
         with NameServerProcess(tmp_path) as first:
             async with Client.connect(first.port) as client:
@@ -58,7 +58,7 @@ def test_what_was_registered_survives_sigkill(tmp_path: Path) -> None:
 
 
 @pytest.mark.timing  # a second passes for a busy machine, too; with a clock that waits: test_core.py
-def test_a_nameserver_that_stood_still_blames_nobody(tmp_path: Path) -> None:
+def test_a_suspended_nameserver_expires_no_broker(tmp_path: Path) -> None:
     async def main() -> None:
         with NameServerProcess(tmp_path, **SHORT_LEASE) as process:
             async with Client.connect(process.port) as client:
@@ -70,7 +70,7 @@ def test_a_nameserver_that_stood_still_blames_nobody(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_damaged_store_does_not_stop_it(tmp_path: Path) -> None:
+def test_a_damaged_store_does_not_prevent_the_start(tmp_path: Path) -> None:
     async def main() -> None:
         (tmp_path / "cluster.db").write_bytes(b"\xff" * 10_000)
         async with running_nameserver(tmp_path) as port, Client.connect(port) as client:
@@ -80,7 +80,7 @@ def test_a_damaged_store_does_not_stop_it(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_why_it_does_not_start_is_said(tmp_path: Path) -> None:
+def test_a_failed_start_reports_the_reason(tmp_path: Path) -> None:
     async def start(config: NameServerConfig) -> None:
         await run_nameserver(config, lambda _host, _port: None, asyncio.Event())
 
@@ -100,19 +100,19 @@ def test_it_stops_while_clients_are_connected(tmp_path: Path) -> None:
     async def main() -> None:
         lost: list[object] = []
         async with running_nameserver(tmp_path) as port:
-            await Peer.connect("127.0.0.1", port, client_id="idle", timeout=HANG_S, lost=lost.append)
+            await Peer.connect("127.0.0.1", port, client_id="idle", timeout=HANG_S, on_lost=lost.append)
         await eventually(lambda: lost)
         assert len(lost) == 1
 
     asyncio.run(main())
 
 
-def test_a_request_for_a_broker_is_refused_and_the_connection_goes_on(tmp_path: Path) -> None:
+def test_a_request_for_a_broker_is_refused_and_the_connection_stays_open(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_nameserver(tmp_path) as port, Client.connect(port) as client:
-            with pytest.raises(ProtocolError, match="is this the address of a broker"):
+            with pytest.raises(ProtocolError, match="send this request to a broker"):
                 await client.peer.request(Opcode.SEND, b"", bytes(1000), timeout=HANG_S)
-            with pytest.raises(ProtocolError, match="cannot be read"):
+            with pytest.raises(ProtocolError, match="invalid header"):
                 await client.peer.request(Opcode.REGISTER_BROKER, b"\xff\xff", timeout=HANG_S)
             with pytest.raises(InvalidArgumentError, match="use A-Z"):
                 await client.route("no topic")

@@ -1,4 +1,4 @@
-"""A broker's word to the NameServers, over real sockets: whoever restarts, the routes are right again soon."""
+"""Registration on real sockets: after any restart, the routes are soon right again."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ DEREGISTER_TIMEOUT_S = registration_module._DEREGISTER_TIMEOUT_S  # as it is out
 
 
 class Broker:
-    """As much of one as registers."""
+    """The part of a broker that registers."""
 
     def __init__(self, *ports: int, name: str = "a", started_at: int = 1, port: int = 1000) -> None:
         self.name, self.started_at, self.port = name, started_at, port
@@ -52,7 +52,7 @@ class Broker:
 
 
 async def _leases_pass(names: Names, broker: str) -> None:
-    """Three leases pass by the NameServer's clock; a broker's next heartbeat is waited for each time that half of one is over."""
+    """Let three leases pass on the NameServer's clock, waiting for a heartbeat every half lease."""
 
     def is_heard() -> bool:
         names.server.sweep()  # the list of brokers is made once between two sweeps
@@ -77,8 +77,8 @@ def test_a_broker_is_in_the_routes_from_its_start_to_its_stop() -> None:
     asyncio.run(main())
 
 
-def test_a_new_topic_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The next heartbeat would tell it, too: it comes when nobody waits any more.
+def test_a_new_topic_is_registered_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The next heartbeat would register it, too, but only after the test's deadline.
     monkeypatch.setattr(registration_module, "_HEARTBEAT_MS", range(50, 3_600_001))
 
     async def main() -> None:
@@ -100,7 +100,7 @@ def test_a_new_topic_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     asyncio.run(main())
 
 
-def test_a_nameserver_that_is_killed_and_comes_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_nameserver_is_killed_and_restarted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         port = free_port()
         with NameServerProcess(tmp_path, port) as first:
@@ -126,11 +126,14 @@ def test_a_nameserver_that_is_killed_and_comes_back(tmp_path: Path, caplog: pyte
     with caplog.at_level(logging.INFO, "litemq.server.registration"):
         asyncio.run(main())
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert 1 <= len(warnings) <= 2  # the connection was lost; nobody listens
-    assert sum("registered with" in record.getMessage() for record in caplog.records if record.levelno == logging.INFO) == 2
+    assert 1 <= len(warnings) <= 2  # the connection was lost; it is refused
+    assert (
+        sum("registered with" in record.getMessage() for record in caplog.records if record.levelno == logging.INFO)
+        == 2
+    )
 
 
-def test_a_nameserver_that_forgot_is_told_again(tmp_path: Path) -> None:
+def test_a_broker_registers_again_with_a_nameserver_that_lost_its_data(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_nameserver(tmp_path) as port, Client.connect(port) as client, Broker(port).running():
             beat = Heartbeat(name="a", started_at=1).SerializeToString()
@@ -143,7 +146,7 @@ def test_a_nameserver_that_forgot_is_told_again(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_nameserver_that_starts_later(tmp_path: Path) -> None:
+def test_a_nameserver_starts_after_the_broker(tmp_path: Path) -> None:
     async def main() -> None:
         port = free_port()
         async with Broker(port).running(wait=False) as broker:
@@ -155,7 +158,7 @@ def test_a_nameserver_that_starts_later(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_two_nameservers_are_told_each_by_itself(tmp_path: Path) -> None:
+def test_two_nameservers_are_independent(tmp_path: Path) -> None:
     async def main() -> None:
         second = free_port()  # it is listened on twice
         async with running_nameserver(tmp_path / "1") as first:
@@ -176,7 +179,7 @@ def test_two_nameservers_are_told_each_by_itself(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_killed_broker_leaves_and_its_next_life_takes_over() -> None:
+def test_a_killed_broker_expires_and_its_restart_takes_over() -> None:
     program = (
         "import asyncio, sys\n"
         "from litemq.server.registration import Registration\n"
@@ -195,7 +198,10 @@ def test_a_killed_broker_leaves_and_its_next_life_takes_over() -> None:
     def start(nameserver: int, started_at: int, port: int) -> subprocess.Popen[str]:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])}
         process = subprocess.Popen(
-            [sys.executable, "-c", program, str(nameserver), str(started_at), str(port)], stdout=subprocess.PIPE, text=True, env=environment
+            [sys.executable, "-c", program, str(nameserver), str(started_at), str(port)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "registered\n"
@@ -223,7 +229,9 @@ def test_a_killed_broker_leaves_and_its_next_life_takes_over() -> None:
     asyncio.run(main())
 
 
-def test_of_two_brokers_with_one_name_the_first_keeps_it_and_the_other_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_of_two_brokers_with_one_name_keeps_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> None:
         names = Names(heartbeat_ms=50)
         async with serving(names) as port, Client.connect(port) as client, contextlib.AsyncExitStack() as first:
@@ -242,7 +250,7 @@ def test_of_two_brokers_with_one_name_the_first_keeps_it_and_the_other_says_why(
     assert "broker_name" in complaints[0]
 
 
-def test_whatever_stands_at_the_address_the_broker_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_keeps_running_whatever_answers_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration_module, "_DEREGISTER_TIMEOUT_S", DEREGISTER_TIMEOUT_S)
 
     def nonsense(session: Session, frames: list[Frame]) -> None:
@@ -254,13 +262,17 @@ def test_whatever_stands_at_the_address_the_broker_goes_on(monkeypatch: pytest.M
         _, port = await server.start(HOST, 0)
         silent = socket.create_server((HOST, 0))
         silent_port = silent.getsockname()[1]
-        registration = Registration([(HOST, port), (HOST, silent_port), ("x" * 70, 1), (HOST, free_port())], lambda: broker_facts("a"))
+        registration = Registration(
+            [(HOST, port), (HOST, silent_port), ("x" * 70, 1), (HOST, free_port())], lambda: broker_facts("a")
+        )
         task = asyncio.create_task(registration.run())
         await asyncio.sleep(0.5)
         assert not task.done()
         assert registration.registered == 0
         registration.close()
-        await asyncio.wait_for(task, HANG_S)  # one of them never answers, for which a broker that runs would wait far longer
+        await asyncio.wait_for(
+            task, HANG_S
+        )  # one of them never answers, for which a broker that runs would wait far longer
         silent.close()
         await server.close()
 
@@ -268,11 +280,11 @@ def test_whatever_stands_at_the_address_the_broker_goes_on(monkeypatch: pytest.M
 
 
 def test_a_broker_names_at_least_one_nameserver() -> None:
-    with pytest.raises(InvalidArgumentError, match="name at least one"):
+    with pytest.raises(InvalidArgumentError, match="needs at least one"):
         Registration([], lambda: broker_facts("a"))
 
 
-def test_somebody_who_hangs_up_is_not_called_again_and_again_at_once() -> None:
+def test_reconnects_to_a_server_that_hangs_up_are_delayed() -> None:
     async def main() -> None:
         calls = 0
 

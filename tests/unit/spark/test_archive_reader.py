@@ -1,4 +1,4 @@
-"""An archive, read back: the stored records bit for bit, in order, each once, whatever the files are like."""
+"""Archive reader: the original records, in order, each once, for any layout of files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from litemq.client.consuming.archive_reading import ArchivedRecords, Wanted
+from litemq.client.consuming.archive_reading import ArchivedRecords, ArchiveRequest
 from litemq.client.engine.selection import Selection
 from litemq.errors import ArchiveUnreadableError
 from litemq.format.arrow.batches import decode_batches
@@ -35,8 +35,8 @@ FORMATS = pytest.mark.parametrize("kind", ["delta", "parquet"])
 TOPIC_ID = 9
 
 
-def _wanted(begin: int = 0, end: int = 1 << 40, **more: Any) -> Wanted:
-    wanted = Wanted("broker-a", 0, TOPIC_ID, begin, end, 1 << 20, Selection())
+def _wanted(begin: int = 0, end: int = 1 << 40, **more: Any) -> ArchiveRequest:
+    wanted = ArchiveRequest("broker-a", 0, TOPIC_ID, begin, end, 1 << 20, Selection())
     return wanted._replace(**more)
 
 
@@ -74,11 +74,17 @@ def test_a_queue_comes_back_bit_for_bit(kind: TableFormat, tmp_path: Path) -> No
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(RECORDS, STAMPS), min_size=1, max_size=30), st.data())
 def test_any_records_come_back_bit_for_bit(records: list[tuple[Record, Any]], data: st.DataObject) -> None:
-    """Also when files hold several stretches, and when the stretches of two files stand between each other."""
+    """Also if files hold several ranges, and if the ranges of two files interleave."""
     raw = [
         encode_record(
             record._replace(topic="orders"),
-            stamp._replace(queue_offset=offset, queue_id=0, topic_id=TOPIC_ID, kind=RecordKind.MESSAGE, store_timestamp=NOON_MS + offset),
+            stamp._replace(
+                queue_offset=offset,
+                queue_id=0,
+                topic_id=TOPIC_ID,
+                kind=RecordKind.MESSAGE,
+                store_timestamp=NOON_MS + offset,
+            ),
         )
         for offset, (record, stamp) in enumerate(records)
     ]
@@ -131,7 +137,7 @@ def test_files_that_are_compacted_while_they_are_read(kind: TableFormat, tmp_pat
 
 
 def test_it_takes_no_spark_and_is_what_the_package_names() -> None:
-    """The entry point of the distribution, where pyspark cannot be imported."""
+    """The distribution's entry point works without pyspark."""
     root = Path(__file__).parents[3]
     named = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]["litemq.archives"]["table"]
     module, _, name = named.partition(":")
@@ -172,7 +178,7 @@ def test_what_has_expired_is_left_out_for_those_who_ask(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_said_and_not_passed_by(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveUnreadableError, match="there is no table yet"):
+    with pytest.raises(ArchiveUnreadableError, match="no table yet"):
         next(TableArchive(str(tmp_path / "nothing"), "orders").read(_wanted()))
     location = str(tmp_path / "lake")
     table = create_table(location, "parquet")
@@ -181,7 +187,7 @@ def test_what_cannot_be_read_is_said_and_not_passed_by(tmp_path: Path) -> None:
     path = tmp_path / "lake" / file.path
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ArchiveUnreadableError, match="cannot be read"):
+    with pytest.raises(ArchiveUnreadableError, match="cannot read the archive"):
         next(TableArchive(location, "orders").read(_wanted()))
     path.unlink()
     with pytest.raises(ArchiveUnreadableError, match="FileNotFoundError"):
@@ -201,7 +207,7 @@ def test_a_file_that_is_not_sorted_is_refused(tmp_path: Path) -> None:
 
 
 def test_each_file_is_looked_into_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many files have the queue, and whichever of their other queues begin earlier."""
+    """Regardless of the number of files, and of other queues that begin earlier."""
     location = str(tmp_path / "lake")
     table = create_table(location, "parquet")
     order = [7, 3, 0, 9, 1, 8, 2, 6, 5, 4]
@@ -211,7 +217,7 @@ def test_each_file_is_looked_into_once(tmp_path: Path, monkeypatch: pytest.Monke
     looked: list[str] = []
     look = TableArchive._read_offset_ranges
 
-    def noted(archive: TableArchive, file: TableFile, wanted: Wanted) -> list[OffsetRange]:
+    def noted(archive: TableArchive, file: TableFile, wanted: ArchiveRequest) -> list[OffsetRange]:
         looked.append(file.path)
         return look(archive, file, wanted)
 
@@ -221,12 +227,16 @@ def test_each_file_is_looked_into_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("size", "limit"), [(10, 4096), (100_000, 64)])
-def test_large_rows_are_decoded_a_few_at_a_time(size: int, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_rows_are_decoded_a_few_at_a_time(
+    size: int, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     location = str(tmp_path / "lake")
     table = create_table(location, "parquet")
     raw = stored_records("orders", 0, range(100), body=random.Random(1).randbytes(size))
     batch = pa.Table.from_batches(decode_batches(raw))
-    table.append(written(location, batch.append_column(MESSAGE_SCHEMA.field(BROKER), pa.array(["broker-a"] * 100))), "app", 0)
+    table.append(
+        written(location, batch.append_column(MESSAGE_SCHEMA.field(BROKER), pa.array(["broker-a"] * 100))), "app", 0
+    )
     asked: list[int] = []
     iter_batches = pq.ParquetFile.iter_batches
 

@@ -1,4 +1,4 @@
-"""Any order of sends, archiving, retention and stops: what the archive has and what the broker has is everything, bit for bit, without a gap."""
+"""State machine of an archived topic: archive and broker have every record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from litemq.client.consuming.archive_reading import Wanted
+from litemq.client.consuming.archive_reading import ArchiveRequest
 from litemq.client.engine.selection import EVERYTHING
 from litemq.clock import FakeClock
 from litemq.format.arrow.batches import decode_batches
@@ -33,7 +33,7 @@ QUEUES = 2
 
 
 class SeamMachine(RuleBasedStateMachine):
-    """One topic that is archived, and the truth about it: the records of each queue as they were stored."""
+    """One archived topic, and the expected records of each queue."""
 
     @initialize()
     def begin(self) -> None:
@@ -64,7 +64,9 @@ class SeamMachine(RuleBasedStateMachine):
     @rule(queue_id=st.integers(0, QUEUES - 1), count=st.integers(1, 60), size=st.sampled_from([10, 900, 3000]))
     def send(self, queue_id: int, count: int, size: int) -> None:
         first = len(self.stored[queue_id])
-        batch = bytearray(b"".join(encode_record(Record("orders", bytes(size), message_id=f"m-{first + n}")) for n in range(count)))
+        batch = bytearray(
+            b"".join(encode_record(Record("orders", bytes(size), message_id=f"m-{first + n}")) for n in range(count))
+        )
         self.store.wait_confirmed(self.store.append(batch, self.topic_id, queue_id).end, HANG_S)
         for offset in range(first, first + count):
             self.stored[queue_id].append(self._local(queue_id, offset, offset + 1))
@@ -89,7 +91,7 @@ class SeamMachine(RuleBasedStateMachine):
     @precondition(lambda machine: machine.batch > 1)
     @rule()
     def compact(self) -> None:
-        """All that is there in one file, as if it had been joined; the old files are deleted at once."""
+        """Merge all files into one, and delete the old ones immediately."""
         old = self.table.files()
         parts = []
         for queue_id, end in self.archived.items():
@@ -107,7 +109,9 @@ class SeamMachine(RuleBasedStateMachine):
 
     @rule(cleanly=st.booleans(), without_database=st.booleans())
     def stop_and_start(self, cleanly: bool, without_database: bool) -> None:
-        rows = [row.SerializeToString(deterministic=True) for row in self.store.state.rows() if not row.HasField("queue")]
+        rows = [
+            row.SerializeToString(deterministic=True) for row in self.store.state.rows() if not row.HasField("queue")
+        ]
         self.store.wait_confirmed(self.store.log_end, HANG_S)
         if cleanly:
             self.store.close()
@@ -117,7 +121,9 @@ class SeamMachine(RuleBasedStateMachine):
             for name in ("state.db", "state.db-wal", "state.db-shm"):
                 (self.folder / "data" / name).unlink(missing_ok=True)
         self.store = self._open()
-        again = [row.SerializeToString(deterministic=True) for row in self.store.state.rows() if not row.HasField("queue")]
+        again = [
+            row.SerializeToString(deterministic=True) for row in self.store.state.rows() if not row.HasField("queue")
+        ]
         assert again == rows
 
     @invariant()
@@ -126,10 +132,10 @@ class SeamMachine(RuleBasedStateMachine):
             return
         for queue_id, stored in self.stored.items():
             key = self._key(queue_id)
-            least = self.store.state.least.get(key, 0)
+            least = self.store.state.start_offsets.get(key, 0)
             assert least <= self.archived[queue_id], "nothing goes before it is archived"
             assert self.store.state.earliest(key) == 0
-            wanted = Wanted("here", queue_id, self.topic_id, 0, least, 1 << 16, EVERYTHING)
+            wanted = ArchiveRequest("here", queue_id, self.topic_id, 0, least, 1 << 16, EVERYTHING)
             cold = b"".join(portion.records for portion in self.archive.read(wanted))
             assert cold + self._local(queue_id, least, len(stored)) == b"".join(stored)
 
@@ -140,6 +146,9 @@ class SeamMachine(RuleBasedStateMachine):
 
 
 SeamMachine.TestCase.settings = settings(
-    max_examples=12, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=12,
+    stateful_step_count=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 TestSeam = SeamMachine.TestCase

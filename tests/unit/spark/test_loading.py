@@ -1,4 +1,4 @@
-"""What a reading task's process loads: not pandas, nor a client, which would take longer than many a task."""
+"""Imports of a read task: neither pandas nor a client, which take longer than many tasks."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The columns that Spark shows."""
+"""Columns in Spark."""
 
 import pytest
 
@@ -15,7 +15,9 @@ def test_columns_come_in_the_order_in_which_they_are_named() -> None:
     assert chosen_schema(["queue_offset", "topic"]).names == ["queue_offset", "topic"]
 
 
-@pytest.mark.parametrize(("names", "said"), [(["bodi"], "no column 'bodi': choose from message_id"), ([], "name at least one")])
+@pytest.mark.parametrize(
+    ("names", "said"), [(["bodi"], "unknown column 'bodi': choose from message_id"), ([], "select at least one")]
+)
 def test_other_columns_are_refused(names: list[str], said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         chosen_schema(names)

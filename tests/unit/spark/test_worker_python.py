@@ -1,4 +1,4 @@
-"""The Python of Spark's workers: this one, and what Spark puts in front is not imported."""
+"""Interpreter of Spark's workers: this one, without Spark's zip in its path."""
 
 import os
 import subprocess
@@ -22,7 +22,9 @@ def _nothing_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("master", ["", "local", "local[*]", "local[2]"])
 def test_the_installed_pyspark_is_imported(master: str, tmp_path: Path) -> None:
     installed = Path(pyspark.__file__).parent
-    first = os.pathsep.join([str(installed / "python" / "lib" / "pyspark.zip"), "/elsewhere/py4j-0.10.9-src.zip", str(tmp_path / "a b")])
+    first = os.pathsep.join(
+        [str(installed / "python" / "lib" / "pyspark.zip"), "/elsewhere/py4j-0.10.9-src.zip", str(tmp_path / "a b")]
+    )
     code = "import os, sys, pyspark; print(pyspark.__file__, sys.argv[1], os.environ['PYTHONPATH'], sep='\\n')"
     command = [worker_python(master), "-c", code, "x y"]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": first}, capture_output=True, text=True, check=True)

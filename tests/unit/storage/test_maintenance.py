@@ -1,4 +1,4 @@
-"""A store looks after itself: checkpoints, snapshots, retention, and a disk that fills up."""
+"""Maintenance of a store: checkpoints, snapshots, retention, disk watermarks."""
 
 import json
 import logging
@@ -23,7 +23,9 @@ from support.filling_disk import FillingDisk
 from support.stores import CONFIG, open_store, read_bodies, rows_of, send_bodies
 from support.waiting import HANG_S, wait_until
 
-BY_ITSELF = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=10)
+BY_ITSELF = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=10
+)
 
 
 def _send(store: DiskStore, count: int = 1, size: int = 10, queue: int = 0) -> int:
@@ -34,13 +36,16 @@ def _send(store: DiskStore, count: int = 1, size: int = 10, queue: int = 0) -> i
     return end
 
 
-def test_a_checkpoint_and_the_state_follow_by_themselves(tmp_path: Path) -> None:
+def test_checkpoint_and_state_are_written_in_the_background(tmp_path: Path) -> None:
     store = DiskStore(tmp_path, BY_ITSELF, SystemClock(), host="here", broker_name="broker-7")
     end = _send(store, 5)
 
     def followed() -> bool:
         latest = CheckpointFile(READ_ONLY, tmp_path / "checkpoint").latest
-        return latest is not None and min(latest.flushed, latest.queues_applied, latest.index_applied, latest.state_applied) >= end
+        return (
+            latest is not None
+            and min(latest.flushed, latest.queues_applied, latest.index_applied, latest.state_applied) >= end
+        )
 
     wait_until(followed)
     assert json.loads((tmp_path / "topics.json").read_text()) == {
@@ -53,8 +58,10 @@ def test_a_checkpoint_and_the_state_follow_by_themselves(tmp_path: Path) -> None
     store.close()
 
 
-def test_a_snapshot_comes_by_itself_when_the_log_has_grown(tmp_path: Path) -> None:
-    config = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, checkpoint_interval_ms=10, snapshot_every_bytes=10_000)
+def test_a_snapshot_is_written_when_the_log_has_grown(tmp_path: Path) -> None:
+    config = StoreConfig(
+        segment_bytes=69_632, max_record_bytes=4096, checkpoint_interval_ms=10, snapshot_every_bytes=10_000
+    )
     store = DiskStore(tmp_path, config, SystemClock(), host="here")
     _send(store, 10, 1000)
 
@@ -75,18 +82,18 @@ def test_a_disk_that_fills_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
         _send(store, 40, 1000)
     count = len(store._log.segments)
     store._maintenance.watch_disk()
-    assert len(store._log.segments) == count  # half full: nothing goes
+    assert len(store._log.segments) == count  # half full: no segment is dropped
     assert len(list((tmp_path / "commitlog").glob("reserve-*"))) == 2
     disk.others = 14 * segment
-    least = store.state.least[QueueKey(16, 0)]
+    start_offset = store.state.start_offsets[QueueKey(16, 0)]
     store._maintenance.watch_disk()
-    assert store.state.least[QueueKey(16, 0)] > least  # the oldest went early, and the log says so
-    assert "before its time" in caplog.text
+    assert store.state.start_offsets[QueueKey(16, 0)] > start_offset  # the oldest was dropped early
+    assert "dropped the oldest segment early" in caplog.text
     disk.others = 17 * segment
     store._maintenance.watch_disk()
-    with pytest.raises(DiskFullError, match=r"full: from 90% on nothing is taken"):
+    with pytest.raises(DiskFullError, match=r"full, and messages are refused from 90%"):
         _send(store)
-    # What the broker has to say goes on, from the reserve when there is nothing else.
+    # The broker's own records are still accepted, from the reserve if there is no other space.
     disk.others = 20 * segment
     before = len(list((tmp_path / "commitlog").glob("reserve-*")))
     for number in range(segment // 200):
@@ -104,36 +111,40 @@ def test_a_disk_that_fills_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     again.close()
 
 
-def test_retention_runs_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retention_runs_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "_RETENTION_INTERVAL_S", 0.01)
     config = StoreConfig(
-        segment_bytes=69_632, max_record_bytes=4096, checkpoint_interval_ms=10, retention_ms=None, max_log_bytes=2 * 69_632
+        segment_bytes=69_632,
+        max_record_bytes=4096,
+        checkpoint_interval_ms=10,
+        retention_ms=None,
+        max_log_bytes=2 * 69_632,
     )
     store = DiskStore(tmp_path, config, SystemClock(), host="here")
     for _ in range(10):
         _send(store, 40, 1000)
-    wait_until(lambda: store.state.least.get(QueueKey(16, 0), 0) > 0)
+    wait_until(lambda: store.state.start_offsets.get(QueueKey(16, 0), 0) > 0)
     store.close()
 
 
-def test_what_the_time_is_not_enough_for_is_written_later(tmp_path: Path) -> None:
+def test_a_checkpoint_leaves_queues_for_the_next_when_time_is_up(tmp_path: Path) -> None:
     store = DiskStore(tmp_path, CONFIG, FakeClock(), host="here")
     topic = store.create_topic("orders", 50)
     for queue in range(50):
         end = store.append(bytearray(encode_record(Record("orders", bytes([queue])))), topic.topic_id, queue).end
     store.wait_confirmed(end, HANG_S)
-    store.checkpoint(most_seconds=0)
+    store.checkpoint(max_seconds=0)
     assert store._parts.files.projections.queues_applied < end
     store.abandon()
     again = DiskStore(tmp_path, CONFIG, FakeClock(), host="here")
     for queue in range(50):
         assert decode_record(again.read_queue(QueueKey(topic.topic_id, queue), 0, 1)).record.body == bytes([queue])
-    again.checkpoint(most_seconds=HANG_S)
+    again.checkpoint(max_seconds=HANG_S)
     assert again._parts.files.projections.queues_applied >= end
     again.close()
 
 
-def test_a_checkpoint_that_cannot_sync_ends_writing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_sync_of_a_checkpoint_stops_writing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class BrokenDisk(Disk):
         def sync_all(self, path: Path) -> None:
             raise OSError(5, "Input/output error", str(path))
@@ -146,7 +157,7 @@ def test_a_checkpoint_that_cannot_sync_ends_writing(tmp_path: Path, caplog: pyte
     store.close()
 
 
-def test_what_was_known_long_ago_survives_retention_of_all_its_records(tmp_path: Path) -> None:
+def test_the_state_survives_retention_of_all_its_records(tmp_path: Path) -> None:
     clock = FakeClock(wall_ms=1_000_000_000_000)
     store = open_store(tmp_path, clock)
     day = 86_400
@@ -163,28 +174,28 @@ def test_what_was_known_long_ago_survives_retention_of_all_its_records(tmp_path:
     assert store._log.start > 10 * CONFIG.segment_bytes
     assert len(store._log.segments) < 5
     key, busy = QueueKey(old.topic_id, 1), QueueKey(store.state.topic_ids["busy"], 0)
-    assert (store.state.least[key], store.state.next[key]) == (5, 5)
-    assert store.state.next[busy] == sent
-    least = store.state.least[busy]
-    assert 0 < least < sent
-    assert len(read_bodies(store, "busy", first=least)) == sent - least
-    with pytest.raises(OffsetOutOfRangeError, match=f"it has {least}"):
-        store.read_queue(busy, least - 1, 10)
+    assert (store.state.start_offsets[key], store.state.end_offsets[key]) == (5, 5)
+    assert store.state.end_offsets[busy] == sent
+    start_offset = store.state.start_offsets[busy]
+    assert 0 < start_offset < sent
+    assert len(read_bodies(store, "busy", first=start_offset)) == sent - start_offset
+    with pytest.raises(OffsetOutOfRangeError, match=f"it has {start_offset}"):
+        store.read_queue(busy, start_offset - 1, 10)
     rows = [row for row in store.state.rows() if row.queue.topic_id != 1]
     store.close()
-    # Everything but the log is lost.
+    # Only the log is left.
     shutil.rmtree(tmp_path / "consumequeue")
     (tmp_path / "checkpoint").unlink()
     again = open_store(tmp_path, clock)
     assert [row for row in again.state.rows() if row.queue.topic_id != 1] == rows
-    assert len(read_bodies(again, "busy", first=least)) == sent - least
+    assert len(read_bodies(again, "busy", first=start_offset)) == sent - start_offset
     assert again.state.group_offsets["billing", key] == 3
-    # An idle queue never uses an offset twice.
+    # An idle queue never reuses an offset.
     assert send_bodies(again, "old", [b"z"], 1).queue_offsets.tolist() == [5]
     again.close()
 
 
-def test_retention_says_what_it_takes_and_from_whom(tmp_path: Path) -> None:
+def test_retention_records_what_it_drops_for_each_group(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     topic = store.create_topic("orders", 1)
     key = QueueKey(topic.topic_id, 0)
@@ -194,12 +205,14 @@ def test_retention_says_what_it_takes_and_from_whom(tmp_path: Path) -> None:
     store.commit_offsets("fast", [(key, 60)])
     end = store._log.end
     start = store.retain(max_bytes=2 * CONFIG.segment_bytes)
-    least = store.state.least[key]
-    assert 2 < least < 60
+    start_offset = store.state.start_offsets[key]
+    assert 2 < start_offset < 60
     data = bytes(store._log.segment_of(end).read(end, end + 4096))
     said = Control.FromString(decode_record(data).record.body).retention_crossed
     assert said.log_start == start
-    assert [(queue.topic_id, queue.queue_id, queue.least) for queue in said.queues if queue.topic_id != 1] == [(key.topic_id, 0, least)]
-    assert [(loss.group, loss.from_offset, loss.to_offset) for loss in said.losses] == [("slow", 2, least)]
+    assert [(queue.topic_id, queue.queue_id, queue.least) for queue in said.queues if queue.topic_id != 1] == [
+        (key.topic_id, 0, start_offset)
+    ]
+    assert [(loss.group, loss.from_offset, loss.to_offset) for loss in said.losses] == [("slow", 2, start_offset)]
     assert store.retain(max_bytes=1 << 40) == start
     store.close()

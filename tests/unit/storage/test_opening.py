@@ -1,4 +1,4 @@
-"""Opening a store: the state comes back the same, from whatever the last stop left."""
+"""Opening a store: the state is the same after every kind of stop."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ from support.waiting import HANG_S
 
 
 @pytest.mark.parametrize("how", ["close", "crash", "crash after a checkpoint", "crash after a snapshot"])
-def test_what_is_known_comes_back_the_same(tmp_path: Path, how: str) -> None:
+def test_the_state_is_the_same_after_any_stop(tmp_path: Path, how: str) -> None:
     store = open_store(tmp_path)
     for name in ("orders", "payments", "orders.returned"):
         store.create_topic(name, 3)
@@ -39,18 +39,18 @@ def test_what_is_known_comes_back_the_same(tmp_path: Path, how: str) -> None:
     again = open_store(tmp_path)
     rows = list(again.state.rows())
     if how == "close":
-        # Stopping wrote another snapshot, whose records are themselves entries of the control queue.
+        # Closing wrote another snapshot; its records are entries of the control queue, too.
         rows, expected = ([row for row in some if row.queue.topic_id != 1] for some in (rows, expected))
     assert rows == expected
     assert again.state.group_offsets["billing", key] == 8
     assert recreated.topic_id > key.topic_id
-    # A topic that was created again goes on with its offsets.
+    # A topic that is created again continues its offsets.
     assert send_bodies(again, "payments", [b"d"]).queue_offsets.tolist() == [3]
     assert read_bodies(again, "orders", 1) == [b"a"] * 7 + [b"c"] * 2
     again.close()
 
 
-def test_the_database_is_used_and_made_anew_when_it_is_gone_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_database_is_used_or_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(tmp_path / "one")
     send(store, [Record("orders", bytes(10))] * 5, queues=2)
     store.commit_offsets("billing", [(QueueKey(16, 0), 2)])
@@ -65,21 +65,21 @@ def test_the_database_is_used_and_made_anew_when_it_is_gone_or_old(tmp_path: Pat
     store.abandon()
 
     replaced: list[int] = []
-    anew = StateDatabase.anew
+    create = StateDatabase.create
 
-    def noted(path: Path) -> StateDatabase:
+    def counted(path: Path) -> StateDatabase:
         replaced.append(1)
-        return anew(path)
+        return create(path)
 
-    monkeypatch.setattr(StateDatabase, "anew", noted)
+    monkeypatch.setattr(StateDatabase, "create", counted)
     for version in ("as it is", "old", "gone", "damaged", "of a longer log"):
-        place = tmp_path / "another"
-        shutil.copytree(tmp_path / "one", place)
-        database = place / "state.db"
+        folder = tmp_path / "another"
+        shutil.copytree(tmp_path / "one", folder)
+        database = folder / "state.db"
         match version:
             case "old":
                 shutil.copy(old, database)
-                shutil.copy(tmp_path / "old.db-wal", place / "state.db-wal")
+                shutil.copy(tmp_path / "old.db-wal", folder / "state.db-wal")
             case "gone":
                 database.unlink()
             case "damaged":
@@ -89,8 +89,8 @@ def test_the_database_is_used_and_made_anew_when_it_is_gone_or_old(tmp_path: Pat
                 opened.commit(1 << 40, [])
                 opened.close()
         replaced.clear()
-        again = open_store(place)
+        again = open_store(folder)
         assert rows_of(again) == expected, version
         assert bool(replaced) == (version in {"gone", "damaged", "of a longer log"}), version
         again.abandon()
-        shutil.rmtree(place)
+        shutil.rmtree(folder)

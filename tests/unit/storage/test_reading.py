@@ -1,4 +1,4 @@
-"""Reading a store: only what is confirmed; by queue, key and time; cold reads off the event loop."""
+"""Reading a store: confirmed records only; by queue, key and time; cold reads in threads."""
 
 import asyncio
 import shutil
@@ -20,7 +20,7 @@ from support.stores import CONFIG, open_store, read_bodies, send, send_bodies
 from support.waiting import HANG_S
 
 
-def test_nothing_is_read_before_it_is_safe(tmp_path: Path) -> None:
+def test_unconfirmed_records_are_not_read(tmp_path: Path) -> None:
     class GatedDisk(Disk):
         gate = threading.Event()
 
@@ -37,7 +37,7 @@ def test_nothing_is_read_before_it_is_safe(tmp_path: Path) -> None:
     disk.gate.clear()
     appended = store.append(bytearray(encode_record(Record("orders", b"not yet"))), topic.topic_id, 0)
     assert read_bodies(store, "orders") == [b"safe"]
-    with pytest.raises(OffsetOutOfRangeError, match="may be read from"):
+    with pytest.raises(OffsetOutOfRangeError, match="the readable log is"):
         store.read_record(int(appended.log_offsets[0]))
     disk.gate.set()
     store.wait_confirmed(appended.end, HANG_S)
@@ -52,8 +52,8 @@ def _send_keyed(store: DiskStore, numbers: range) -> None:
     store.wait_confirmed(store.append(bytearray(b"".join(map(encode_record, records))), facts.topic_id, 0).end, HANG_S)
 
 
-def _ids(store: DiskStore, key: str, most: int = 1000) -> list[str]:
-    return [stored.record.message_id for stored in store.find("orders", key, most)]
+def _ids(store: DiskStore, key: str, limit: int = 1000) -> list[str]:
+    return [stored.record.message_id for stored in store.find("orders", key, limit)]
 
 
 @pytest.mark.parametrize("how", ["open", "closed", "crashed", "index gone", "damaged"])
@@ -84,13 +84,13 @@ def test_messages_are_found_by_key_and_by_id(tmp_path: Path, how: str, caplog: p
     assert store.find("payments", "id-7") == []
     assert _ids(store, "nothing") == []
     assert len(list((tmp_path / "index").glob("*[0-9]"))) > 3
-    assert ("key index is made anew" in caplog.text) == (how == "damaged")
+    assert ("rebuilding the key index" in caplog.text) == (how == "damaged")
     _send_keyed(store, range(500, 501))
     assert _ids(store, "key-0", 2) == ["id-500", "id-490"]
     store.close()
 
 
-def test_what_retention_took_is_not_found(tmp_path: Path) -> None:
+def test_dropped_messages_are_not_found(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.create_topic("orders", 1)
     for begin in range(0, 2000, 50):
@@ -113,7 +113,8 @@ def test_seek_by_time(tmp_path: Path) -> None:
     for n in range(20):
         clock.advance(1)
         send_bodies(store, "orders", [b"x"] * (n % 3 + 1))
-    times = [decode_record(store.read_queue(key, n, 1)).stamp.store_timestamp for n in range(store.state.next[key])]  # type: ignore[union-attr]
+    stamps = [decode_record(store.read_queue(key, n, 1)).stamp for n in range(store.state.end_offsets[key])]
+    times = [stamp.store_timestamp for stamp in stamps if stamp is not None]
     for moment in (0, 1_001_000, 1_001_001, 1_010_500, 1_020_000, 1_020_001):
         expected = next((n for n, time in enumerate(times) if time >= moment), len(times))
         assert store.offset_at_time(key, moment) == expected
@@ -121,18 +122,18 @@ def test_seek_by_time(tmp_path: Path) -> None:
 
 
 def test_cold_reads_do_not_run_on_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queues, "_KEPT", 0)  # what is in the files is not in memory
+    monkeypatch.setattr(queues, "_MAX_CACHED", 0)  # no entries of files in memory
     store = open_store(tmp_path)
     send(store, [Record("orders", bytes(10))] * 5)
-    store.checkpoint(most_seconds=HANG_S)
+    store.checkpoint(max_seconds=HANG_S)
     threads: list[str] = []
     read_queue = store._reader.read_queue
 
-    def noted(*arguments: int) -> bytes | memoryview:
+    def recorded(*arguments: int) -> bytes | memoryview:
         threads.append(threading.current_thread().name)
         return read_queue(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(store._reader, "read_queue", noted)
+    monkeypatch.setattr(store._reader, "read_queue", recorded)
     assert len(asyncio.run(store.pull(QueueKey(16, 0), 0, 10))) > 0
     assert threads[0].startswith("litemq-cold-read")
     threads.clear()

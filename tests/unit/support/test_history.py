@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from support.history import History, Name, Outcome, Place, problems
+from support.history import History, Name, Outcome, Position, problems
 
 
-def place(offset: int, queue: int = 0, broker: str = "a") -> Place:
+def position(offset: int, queue: int = 0, broker: str = "a") -> Position:
     return broker, queue, offset
 
 
@@ -21,13 +21,13 @@ def good() -> History:
     for number in range(6):
         history.begin(name(number))
     for number in range(3):
-        history.acked(name(number), place(number))
+        history.acked(name(number), position(number))
     history.refused(name(5))
-    history.log = [(name(number), place(number)) for number in range(4)]
+    history.log = [(name(number), position(number)) for number in range(4)]
     for number in range(3):
-        history.delivered("g", 0, name(number), place(number))
+        history.delivered("g", 0, name(number), position(number))
     for number in range(2, 4):
-        history.delivered("g", 1, name(number), place(number))
+        history.delivered("g", 1, name(number), position(number))
     return history
 
 
@@ -43,27 +43,27 @@ def lose(history: History) -> None:
 
 
 def store_twice(history: History) -> None:
-    history.log.append((name(0), place(4)))
+    history.log.append((name(0), position(4)))
 
 
 def store_what_was_refused(history: History) -> None:
-    history.log.append((name(5), place(4)))
+    history.log.append((name(5), position(4)))
 
 
 def store_what_nobody_sent(history: History) -> None:
-    history.log.append((name(99), place(4)))
+    history.log.append((name(99), position(4)))
 
 
 def tell_another_place(history: History) -> None:
-    history.receipts[name(0)] = place(7)
+    history.receipts[name(0)] = position(7)
 
 
 def show_something_else(history: History) -> None:
-    history.deliveries["g", 1][0] = (name(4), place(2))
+    history.deliveries["g", 1][0] = (name(4), position(2))
 
 
 def store_something_else(history: History) -> None:
-    history.log.append((name(4), place(2)))
+    history.log.append((name(4), position(2)))
 
 
 def never_deliver(history: History) -> None:
@@ -76,7 +76,7 @@ def never_deliver_what_was_unknown(history: History) -> None:
 
 
 def show_what_is_not_stored(history: History) -> None:
-    history.delivered("g", 1, name(4), place(4))
+    history.delivered("g", 1, name(4), position(4))
 
 
 def read_backwards(history: History) -> None:
@@ -89,15 +89,15 @@ def read_again(history: History) -> None:
 
 def pass_by(history: History) -> None:
     del history.deliveries["g", 0][1]
-    history.delivered("g", 2, name(1), place(1))
+    history.delivered("g", 2, name(1), position(1))
 
 
 def change_the_order(history: History) -> None:
-    history.log[0], history.log[1] = (name(1), place(0)), (name(0), place(1))
+    history.log[0], history.log[1] = (name(1), position(0)), (name(0), position(1))
 
 
 def spread_a_key(history: History) -> None:
-    history.log[3] = (name(3), place(0, queue=1))
+    history.log[3] = (name(3), position(0, queue=1))
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def spread_a_key(history: History) -> None:
         (store_what_was_refused, "was refused, and is in the log"),
         (store_what_nobody_sent, "never sent"),
         (tell_another_place, "has a receipt for"),
-        (show_something_else, "I2: at .* somebody read"),
-        (store_something_else, "I2: at .* somebody read"),
+        (show_something_else, "I2: at .* one reader read"),
+        (store_something_else, "I2: at .* one reader read"),
         (never_deliver, "I1: .* never saw it"),
         (never_deliver_what_was_unknown, "I1: .* never saw it"),
         (show_what_is_not_stored, "I2: group g saw .* not in the log"),
@@ -131,8 +131,8 @@ def test_without_a_key_order_does_not_matter() -> None:
     history = History()
     for number in (0, 1):
         history.begin(name(number, key=""))
-        history.acked(name(number, key=""), place(1 - number))
-    history.log = [(name(1, key=""), place(0)), (name(0, key=""), place(1))]
+        history.acked(name(number, key=""), position(1 - number))
+    history.log = [(name(1, key=""), position(0)), (name(0, key=""), position(1))]
     assert problems(history) == []
 
 
@@ -140,7 +140,7 @@ def test_only_the_first_problems_of_a_kind_are_told() -> None:
     history = History()
     for number in range(100):
         history.begin(name(number))
-        history.acked(name(number), place(number))
+        history.acked(name(number), position(number))
     assert len(problems(history)) == 6
     assert problems(history)[-1] == "… and 95 more of this kind"
 

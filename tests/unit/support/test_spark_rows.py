@@ -25,9 +25,9 @@ def test_rows_that_are_the_entries() -> None:
         ([(*QUEUE, 5), (*QUEUE, 7)], "1 missing, [6]"),
         ([], "3 missing"),
         ([(*QUEUE, 5), (*QUEUE, 6), (*QUEUE, 6), (*QUEUE, 7)], "1 there more than once, [6]"),
-        ([(*QUEUE, 4), (*QUEUE, 5), (*QUEUE, 6), (*QUEUE, 7)], "1 nobody's, [4]"),
+        ([(*QUEUE, 4), (*QUEUE, 5), (*QUEUE, 6), (*QUEUE, 7)], "1 unknown, [4]"),
         ([(*QUEUE, 5), (*QUEUE, 6), (*QUEUE, 7), ("b", "orders", 0, 5)], "queues that are not there"),
-        ([(*QUEUE, 5), (*QUEUE, 6), (*QUEUE, 7), ("a", "orders", 1, 0)], "1 nobody's, [0]"),
+        ([(*QUEUE, 5), (*QUEUE, 6), (*QUEUE, 7), ("a", "orders", 1, 0)], "1 unknown, [0]"),
     ],
 )
 def test_rows_that_are_not(rows: list[tuple[str, str, int, int]], word: str) -> None:

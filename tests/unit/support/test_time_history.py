@@ -5,7 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from support.history import Outcome
-from support.time_history import Delivered, Fate, JobStory, TimeHistory, TimerStory, TransactionStory, time_problems
+from support.time_history import (
+    Delivered,
+    Fate,
+    JobHistory,
+    TimeHistory,
+    TimerHistory,
+    TransactionHistory,
+    time_problems,
+)
 
 
 def good() -> TimeHistory:
@@ -13,28 +21,28 @@ def good() -> TimeHistory:
     acked, unknown = Outcome.ACKED, Outcome.UNKNOWN
     history = TimeHistory(late_within_ms=500)
     history.timers = {
-        "plain": TimerStory(1000, acked),
-        "unknown": TimerStory(1000, unknown),
-        "unknown and stored": TimerStory(1000, unknown),
-        "refused": TimerStory(1000, Outcome.REFUSED),
-        "cancelled": TimerStory(1000, acked, cancelled=Fate.DONE),
-        "cancelled too late": TimerStory(1000, acked, cancelled=Fate.TOO_LATE),
-        "perhaps cancelled": TimerStory(1000, acked, cancelled=Fate.UNKNOWN),
-        "of a cancelled batch": TimerStory(1000, acked, never_after=1200),
-        "on its way when its batch was cancelled": TimerStory(1000, acked, is_between=True),
-        "the same, and cancelled too late": TimerStory(1000, acked, cancelled=Fate.TOO_LATE, is_between=True),
-        "moved": TimerStory(1000, acked, [(5000, Fate.DONE), (3000, Fate.DONE)]),
-        "perhaps moved": TimerStory(1000, acked, [(500, Fate.TOO_LATE), (3000, Fate.UNKNOWN)]),
+        "plain": TimerHistory(1000, acked),
+        "unknown": TimerHistory(1000, unknown),
+        "unknown and stored": TimerHistory(1000, unknown),
+        "refused": TimerHistory(1000, Outcome.REFUSED),
+        "cancelled": TimerHistory(1000, acked, cancelled=Fate.DONE),
+        "cancelled too late": TimerHistory(1000, acked, cancelled=Fate.TOO_LATE),
+        "perhaps cancelled": TimerHistory(1000, acked, cancelled=Fate.UNKNOWN),
+        "of a cancelled batch": TimerHistory(1000, acked, never_after=1200),
+        "on its way when its batch was cancelled": TimerHistory(1000, acked, is_between=True),
+        "the same, and cancelled too late": TimerHistory(1000, acked, cancelled=Fate.TOO_LATE, is_between=True),
+        "moved": TimerHistory(1000, acked, [(5000, Fate.DONE), (3000, Fate.DONE)]),
+        "perhaps moved": TimerHistory(1000, acked, [(500, Fate.TOO_LATE), (3000, Fate.UNKNOWN)]),
     }
     came = {"plain": 1000, "unknown and stored": 1001, "cancelled too late": 1400, "moved": 3000, "perhaps moved": 3100}
     came["the same, and cancelled too late"] = 1300
     history.timer_log = [Delivered(name, at) for name, at in came.items()]
-    history.jobs = {"all": JobStory(True, [10, 20]), "some": JobStory(False, [10, 20])}
+    history.jobs = {"all": JobHistory(True, [10, 20]), "some": JobHistory(False, [10, 20])}
     history.tick_log = [("all", 10, 10), ("all", 20, 500), ("some", 20, 25)]
     history.transactions = {
-        "counts": TransactionStory(2, truth=True, decided_at=50),
-        "does not": TransactionStory(1, truth=False, decided_at=50),
-        "undecided": TransactionStory(1),
+        "counts": TransactionHistory(2, truth=True, decided_at=50),
+        "does not": TransactionHistory(1, truth=False, decided_at=50),
+        "undecided": TransactionHistory(1),
     }
     history.transaction_log = [("counts", 0), ("counts", 1)]
     history.sightings = [("counts", 60), ("counts", 50)]
@@ -51,7 +59,9 @@ def _log(name: str, at: int = 1100) -> Callable[[TimeHistory], object]:
 
 def _change(name: str, at: int) -> Callable[[TimeHistory], object]:
     def change(history: TimeHistory) -> None:
-        history.timer_log = [Delivered(each.name, at if each.name == name else each.stored_at) for each in history.timer_log]
+        history.timer_log = [
+            Delivered(each.name, at if each.name == name else each.stored_at) for each in history.timer_log
+        ]
 
     return change
 
@@ -76,11 +86,11 @@ def _change(name: str, at: int) -> Callable[[TimeHistory], object]:
         (lambda history: history.tick_log.append(("some", 20, 30)), "tick 20 of job some came 2 times"),
         (lambda history: history.tick_log.append(("some", 30, 29)), "1 ms early"),
         (lambda history: history.tick_log.append(("some", 30, 531)), "501 ms late"),
-        (lambda history: history.tick_log.append(("other", 30, 30)), "nobody made job other"),
+        (lambda history: history.tick_log.append(("other", 30, 30)), "job other was never created"),
         (lambda history: history.tick_log.pop(1), "tick 20 of job all, which catches up, never came"),
         (lambda history: history.transaction_log.append(("does not", 0)), "does not count"),
         (lambda history: history.transaction_log.append(("undecided", 0)), "is undecided"),
-        (lambda history: history.transaction_log.append(("other", 0)), "nobody began"),
+        (lambda history: history.transaction_log.append(("other", 0)), "was never begun"),
         (lambda history: history.transaction_log.append(("counts", 0)), "is there 2 times"),
         (lambda history: history.transaction_log.pop(), "1 of 2 messages"),
         (lambda history: history.sightings.append(("counts", 49)), "before it was decided"),
@@ -96,5 +106,5 @@ def test_each_problem_is_seen(spoil: Callable[[TimeHistory], object], said: str)
 
 def test_many_of_a_kind_are_counted() -> None:
     history = good()
-    history.timers.update((f"t{number}", TimerStory(0, Outcome.ACKED)) for number in range(9))
+    history.timers.update((f"t{number}", TimerHistory(0, Outcome.ACKED)) for number in range(9))
     assert time_problems(history)[-1] == "… and 4 more of this kind"

@@ -1,4 +1,4 @@
-"""The broker for tests: any thread and any event loop reaches it, and what is asked of it is answered."""
+"""``MemoryBroker``: clients on any thread and event loop use it."""
 
 import asyncio
 import threading
@@ -38,7 +38,7 @@ def test_messages_of_a_producer_are_in_the_order_in_which_they_were_sent() -> No
         assert [int(message.body) for message in broker.messages("orders")] == list(range(50))
 
 
-def test_it_goes_by_its_clock() -> None:
+def test_it_runs_by_its_clock() -> None:
     clock = FakeClock()
     with MemoryBroker(clock=clock) as broker, Client(broker.url) as mq:
         first = mq.send("orders", b"x")
@@ -48,7 +48,7 @@ def test_it_goes_by_its_clock() -> None:
         assert broker.clock is clock
 
 
-def test_topics_that_are_created_by_nobody() -> None:
+def test_topics_without_auto_creation() -> None:
     with MemoryBroker(auto_create_topics=False) as broker, Client(broker.url) as mq:
         with pytest.raises(TopicNotFoundError):
             mq.send("orders", b"x")
@@ -60,7 +60,7 @@ def test_topics_that_are_created_by_nobody() -> None:
         assert len(mq.admin.describe_topic("orders").queues) == 7
 
 
-def test_each_begins_empty_and_leaves_nothing_behind() -> None:
+def test_each_broker_starts_empty_and_leaves_no_thread() -> None:
     before = set(threading.enumerate())
     for _ in range(3):
         with MemoryBroker() as broker:
@@ -75,17 +75,17 @@ def test_each_begins_empty_and_leaves_nothing_behind() -> None:
     wait_until(lambda: before.issuperset(threading.enumerate()))
 
 
-def test_a_client_that_outlives_it_is_told() -> None:
+def test_a_client_that_outlives_it_gets_an_error() -> None:
     with MemoryBroker() as broker:
         mq = Client(broker.url, retry_backoff_ms=5).open()
         mq.send("orders", b"x")
-    object.__setattr__(mq._wrapped.config, "request_timeout_ms", 100)  # not before: a busy broker may take longer
+    object.__setattr__(mq._wrapped.config, "request_timeout_ms", 100)  # only now: a busy broker may take longer
     with pytest.raises(ConnectionLostError):
         mq.admin.topics()
     mq.close()
 
 
-def test_a_loop_that_went_without_closing_has_its_messages_until_their_leases_end() -> None:
+def test_leases_of_a_loop_that_ended_without_closing_expire() -> None:
     async def leave_open(url: str) -> None:
         mq = await AsyncClient(url, fetch_wait_ms=50).open()
         (message,) = await mq.receive("orders", group_id="g", wait=HANG_S, lease=0.5)
@@ -98,14 +98,18 @@ def test_a_loop_that_went_without_closing_has_its_messages_until_their_leases_en
         assert again.attempt == 2
 
 
-def test_without_it_memory_lives_on_one_loop() -> None:
+def test_a_memory_url_is_bound_to_one_loop() -> None:
     async def second() -> None:
         with pytest.raises(UnsupportedFeatureError, match="MemoryBroker"):
             async with AsyncClient("memory://shared"):
                 pass
 
     async def first() -> None:
-        async with AsyncClient("memory://shared") as mq, AsyncClient("memory://shared") as other, AsyncClient("memory://apart") as apart:
+        async with (
+            AsyncClient("memory://shared") as mq,
+            AsyncClient("memory://shared") as other,
+            AsyncClient("memory://apart") as apart,
+        ):
             await mq.send("orders", b"x")
             assert await other.admin.topics() == {"orders": 4}
             assert await apart.admin.topics() == {}
@@ -116,7 +120,7 @@ def test_without_it_memory_lives_on_one_loop() -> None:
     asyncio.run(first())
 
 
-def test_memory_of_a_loop_that_ended_is_begun_anew() -> None:
+def test_the_cluster_of_an_ended_loop_is_replaced() -> None:
     async def leave_open() -> None:
         mq = await AsyncClient("memory://left").open()
         await mq.send("orders", b"x")

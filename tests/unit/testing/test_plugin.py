@@ -1,4 +1,4 @@
-"""The plugin for pytest, in a pytest of its own: its fixtures work in tests of any kind, and cost nothing where they are not used."""
+"""The pytest plug-in, in a pytest process of its own: fixtures, and no imports if unused."""
 
 import re
 import subprocess
@@ -71,7 +71,7 @@ def test_nothing_is_imported():
 
 def _pytest(tests: str, folder: Path) -> str:
     (folder / "test_users.py").write_text(tests)
-    # Found by its entry point, as users have it; named where this is not the installed copy.
+    # Found by its entry point, as users do; named explicitly if this copy is not installed.
     named = [] if any(entry.value == PLUGIN for entry in entry_points(group="pytest11")) else ["-p", PLUGIN]
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *named, "test_users.py"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -79,7 +79,7 @@ def _pytest(tests: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_it_is_announced() -> None:
+def test_the_entry_point_is_declared() -> None:
     announced = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     assert announced == {"litemq": PLUGIN}
 
@@ -88,11 +88,11 @@ def test_fixtures(tmp_path: Path) -> None:
     _pytest(TESTS, tmp_path)
 
 
-def test_the_tests_of_the_how_to(tmp_path: Path) -> None:
+def test_the_examples_of_the_how_to(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "howto" / "test-your-code.md").read_text()
     tests = "\n".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
     assert f"{tests.count('def test_')} passed" in _pytest(tests, tmp_path)
 
 
-def test_it_imports_nothing_where_it_is_not_used(tmp_path: Path) -> None:
+def test_unused_it_imports_nothing(tmp_path: Path) -> None:
     _pytest(UNUSED, tmp_path)

@@ -1,4 +1,7 @@
-"""A peer: NATS JetStream through its own Python client, where both are installed (``apt install nats-server``, ``pip install nats-py``)."""
+"""NATS JetStream through its Python client, if installed.
+
+Install with ``apt install nats-server`` and ``pip install nats-py``.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def _server() -> str | None:
 
 
 def is_installed() -> bool:
-    """Whether it can be measured here."""
+    """Return whether the server and its client are installed."""
     return _server() is not None and importlib.util.find_spec("nats") is not None
 
 
@@ -61,7 +64,7 @@ async def _connected(port: int) -> Any:
 
 
 def fetch_and_ack_rate(messages: int, body: bytes) -> float:
-    """Messages a second, fetched a hundred at a time and acknowledged each, by one process."""
+    """Measure messages per second: fetch ``_BATCH`` at a time, acknowledge each."""
 
     async def measure(port: int) -> float:
         connection = await _connected(port)

@@ -1,7 +1,4 @@
-"""The log read as one would without columns: a loop over records, ``struct`` for their headers, a tuple for each row.
-
-It is what ``litemq-log`` is measured against, and nothing else.
-"""
+"""Baseline of ``litemq-log``: reads the log record by record with ``struct``, one tuple per row."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class StructLoopSource(DataSource):
-    """The data source ``litemq-struct-loop``: the first ``parts`` parts of a log that is one segment long or more."""
+    """The data source ``litemq-struct-loop``, which reads the first ``parts`` parts of a log."""
 
     @classmethod
     def name(cls) -> str:
@@ -65,7 +62,9 @@ class _Reader(DataSourceReader):
             at = until
 
 
-def _rows(data: mmap.mmap, at: int, end: int, broker: str | None, topic_ids: frozenset[int]) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    data: mmap.mmap, at: int, end: int, broker: str | None, topic_ids: frozenset[int]
+) -> Iterator[tuple[Any, ...]]:
     while at < end:
         fields = _HEADER.unpack_from(data, at)
         size, magic, crc, _, offset, queue_offset, stored, origin, topic_id, queue_id, epoch, kind, tries = fields[:13]
@@ -74,7 +73,7 @@ def _rows(data: mmap.mmap, at: int, end: int, broker: str | None, topic_ids: fro
         born, due, expires, producer, sequence, tag_hash, flags, type_, priority, reliability, *lengths = fields[13:]
         record = data[at : at + size]
         if crc32c(record[64:]) != crc:
-            raise CorruptStoreError("", at, "the checksum does not fit")
+            raise CorruptStoreError("", at, "checksum mismatch")
         at += size
         if topic_id not in topic_ids:
             continue

@@ -1,7 +1,8 @@
-"""``litemq bench suite broker``: a broker as its users meet it.
+"""``litemq bench suite broker``: send and consume rates and latencies of a broker.
 
-Each figure has a cluster of its own, started with ``litemq up`` on free ports, its data below the temporary directory (``TMPDIR``); the load
-comes from this process, through the public client. Everything shares the machine's processors. Bodies have 1 KiB.
+Each figure has its own cluster, started with ``litemq up`` on free ports, with its data in the
+temporary directory (``TMPDIR``). The load comes from this process through the public client, so
+both share the machine's processors. Bodies have 1 KiB.
 """
 
 from __future__ import annotations
@@ -36,24 +37,49 @@ _START_S: Final = 60.0
 
 
 def figures(scale: float) -> list[Figure]:
-    """What is promised of a broker; ``scale`` shortens each measurement."""
+    """Return the figures of a broker; ``scale`` shortens each measurement."""
     seconds = max(0.3, _SECONDS * scale)
     memory = _SendRate("memory", seconds)
     disk = _SendRate("disk", seconds)
     bare = _BareFrameServer(seconds)
     latency = _Latency(seconds)
     return [
-        Figure("send_memory", "one message a request, 8 connections × 32 in flight, level memory", "msg/s", memory.rate, at_least(100_000)),
-        Figure("send_memory_p99", "99 of 100 of those are answered within", "ms", lambda: memory.p99, at_most(10)),
+        Figure(
+            "send_memory",
+            "one message per request, 8 connections × 32 in flight, level memory",
+            "msg/s",
+            memory.rate,
+            at_least(100_000),
+        ),
+        Figure("send_memory_p99", "p99 latency of the same", "ms", lambda: memory.p99, at_most(10)),
         Figure("send_disk", "the same, level disk", "msg/s", disk.rate, at_least(80_000)),
-        Figure("send_disk_p99", "99 of 100 of those are answered within", "ms", lambda: disk.p99),
-        Figure("bare_frames", "the same frames to a server that only answers them", "msg/s", bare.rate),
-        Figure("send_over_bare", "send_memory against bare_frames", "×", lambda: memory.last / bare.last),
-        Figure("send_nowait", "send_nowait, automatic batching, level memory", "msg/s", lambda: _send_nowait(seconds), at_least(200_000)),
-        Figure("consume", "async for, warm, decoded and acknowledged", "msg/s", lambda: _consume(seconds), at_least(150_000)),
-        Figure("end_to_end_p99", "from send to async for, steady 10,000 msg/s, level disk", "ms", latency.p99, at_most(3)),
-        Figure("end_to_end_p50", "the half of those", "ms", lambda: latency.p50),
-        Figure("bare_sync_p99", "nothing but the disk: 12 KiB written and synced, each millisecond", "ms", lambda: bare_sync_p99(seconds)),
+        Figure("send_disk_p99", "p99 latency of the same", "ms", lambda: disk.p99),
+        Figure("bare_frames", "the same frames to a server that only answers", "msg/s", bare.rate),
+        Figure("send_over_bare", "send_memory / bare_frames", "×", lambda: memory.last / bare.last),
+        Figure(
+            "send_nowait",
+            "send_nowait, automatic batching, level memory",
+            "msg/s",
+            lambda: _send_nowait(seconds),
+            at_least(200_000),
+        ),
+        Figure(
+            "consume",
+            "async for, warm, decoded and acknowledged",
+            "msg/s",
+            lambda: _consume(seconds),
+            at_least(150_000),
+        ),
+        Figure(
+            "end_to_end_p99", "from send to async for, steady 10,000 msg/s, level disk", "ms", latency.p99, at_most(3)
+        ),
+        Figure("end_to_end_p50", "median of the same", "ms", lambda: latency.p50),
+        Figure(
+            "bare_sync_p99",
+            "disk only: 12 KiB written and synced every millisecond",
+            "ms",
+            lambda: bare_sync_p99(seconds),
+        ),
     ]
 
 
@@ -76,7 +102,12 @@ class _SendRate:
     def rate(self) -> float:
         result = _with_cluster(
             lambda url: measure_send(
-                url, connections=_CONNECTIONS, in_flight=_IN_FLIGHT, size=_BODY_BYTES, seconds=self._seconds, durability=self._level
+                url,
+                connections=_CONNECTIONS,
+                in_flight=_IN_FLIGHT,
+                size=_BODY_BYTES,
+                seconds=self._seconds,
+                durability=self._level,
             )
         )
         self.last = result.messages_per_s
@@ -96,9 +127,15 @@ def _send_nowait(seconds: float) -> float:
 def _consume(seconds: float) -> float:
     async def load(url: str) -> LoadResult:
         sent = await measure_send(
-            url, connections=1, in_flight=_IN_FLIGHT, size=_BODY_BYTES, seconds=seconds / 2, durability="memory", batch=True
+            url,
+            connections=1,
+            in_flight=_IN_FLIGHT,
+            size=_BODY_BYTES,
+            seconds=seconds / 2,
+            durability="memory",
+            batch=True,
         )
-        # Once for the caches, and once that counts.
+        # Once to warm the caches, once to measure.
         await measure_consume(url, messages=sent.messages)
         return await measure_consume(url, messages=sent.messages)
 
@@ -106,21 +143,23 @@ def _consume(seconds: float) -> float:
 
 
 class _Latency:
-    """How long a message is under way, at a steady rate."""
+    """End-to-end latency at a steady rate."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self.p50 = 0.0
 
     def p99(self) -> float:
-        result = _with_cluster(lambda url: measure_latency(url, rate=_RATE, size=_BODY_BYTES, seconds=self._seconds, durability="disk"))
+        result = _with_cluster(
+            lambda url: measure_latency(url, rate=_RATE, size=_BODY_BYTES, seconds=self._seconds, durability="disk")
+        )
         latency = result.latency_ms or {}
         self.p50 = latency.get(50.0, 0.0)
         return latency.get(99.0, 0.0)
 
 
 class _BareFrameServer:
-    """Frames over sockets to a server that only answers: the limit of the network layer on this machine."""
+    """A server that only answers frames: the limit of the network layer."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -139,7 +178,7 @@ class _BareFrameServer:
 
 
 def answer_frames() -> None:
-    """A server that answers each request as a broker would; run in a process of its own, it prints its port."""
+    """Run a server that answers each request like a broker, in its own process, and print its port."""
     answer = pack_sent_answer(1, 1)
 
     def handle(session: Session, frames: list[Frame]) -> None:

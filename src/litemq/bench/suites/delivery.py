@@ -1,7 +1,8 @@
-"""``litemq bench suite delivery``: leases, filters, priorities and groups, as users meet them.
+"""``litemq bench suite delivery``: leases, filters, priorities and groups.
 
-Each figure has a cluster of its own, started by the commands that users type, its data below the temporary directory (``TMPDIR``); the load
-comes from this process, through the public client. Bodies have 1 KiB.
+Each figure has its own cluster, started with the ``litemq`` command, with its data in the temporary
+directory (``TMPDIR``). The load comes from this process through the public client. Bodies have 1
+KiB.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ __all__ = ["figures"]
 _BODY: Final = secrets.token_bytes(1024)
 _MESSAGES: Final = 200_000
 _BATCH: Final = 500
-_ONE_BY_ONE: Final = 256  # messages in hand at once
-_NOT_STORED_YET: Final = 4_000  # acknowledgements
+_ONE_BY_ONE: Final = 256  # concurrent callers
+_PENDING_ACKS: Final = 4_000
 _IN_FLIGHT: Final = 50_000
 _FILTERED: Final = 1_000_000
 _LOW_PRIORITY: Final = 1_000_000
@@ -38,37 +39,78 @@ _WAIT_S: Final = 30.0
 
 
 def figures(scale: float) -> list[Figure]:
-    """What is promised of delivery; ``scale`` makes each measurement smaller."""
+    """Return the figures of delivery; ``scale`` makes each measurement smaller."""
     messages = max(2_000, int(_MESSAGES * scale))
     leases = _Leases(messages)
     ends = _LeaseEnds()
     group = GroupWorkload(scale)
     filtered = _Filter(max(10_000, int(_FILTERED * scale)))
     found = [
-        Figure("lease_batched", "receive and acknowledge, 500 at a time, one process", "msg/s", leases.batched, at_least(60_000)),
-        Figure("lease_one_by_one", "async for and ack_nowait, each message by itself", "msg/s", leases.one_by_one, at_least(30_000)),
-        Figure("lease_one_a_call", "receive one and wait until its ack is stored, 256 callers", "msg/s", leases.one_a_call),
         Figure(
-            "leases_in_flight", "messages leased at one moment", "messages", lambda: _in_flight(scale), at_least(_IN_FLIGHT * min(1, scale))
+            "lease_batched",
+            "receive and acknowledge, 500 at a time, one process",
+            "msg/s",
+            leases.batched,
+            at_least(60_000),
         ),
         Figure(
-            "lease_end_late", "from a lease's end, never before, to the message's next delivery, at most", "ms", ends.latest, at_most(100)
+            "lease_one_by_one",
+            "async for and ack_nowait, one message at a time",
+            "msg/s",
+            leases.one_by_one,
+            at_least(30_000),
         ),
-        Figure("priority_behind", "a high priority behind 1M low ones arrives within", "ms", lambda: _urgent_delay(scale), at_most(100)),
-        Figure("tag_filter", "a tag of 1% read, against reading everything", "×", filtered.by_tag, at_most(0.1)),
+        Figure(
+            "lease_one_a_call",
+            "receive one and wait until its ack is stored, 256 concurrent callers",
+            "msg/s",
+            leases.one_a_call,
+        ),
+        Figure(
+            "leases_in_flight",
+            "messages leased at the same time",
+            "messages",
+            lambda: _in_flight(scale),
+            at_least(_IN_FLIGHT * min(1, scale)),
+        ),
+        Figure(
+            "lease_end_late",
+            "maximum time from a lease's expiry to the message's next delivery",
+            "ms",
+            ends.latest,
+            at_most(100),
+        ),
+        Figure(
+            "priority_behind",
+            "latency of a high-priority message behind 1M low ones",
+            "ms",
+            lambda: _urgent_delay(scale),
+            at_most(100),
+        ),
+        Figure("tag_filter", "time to read a tag of 1% / time to read everything", "×", filtered.by_tag, at_most(0.1)),
         Figure("sql_filter", "the same by a condition on a property", "×", lambda: filtered.by_condition),
         Figure(
-            "unmoved_gap", "queues that need not move: longest pause against the longest when all is quiet", "×", group.unmoved, at_most(2)
+            "unmoved_gap",
+            "queues that stay: longest pause / longest pause without a rebalance",
+            "×",
+            group.unmoved,
+            at_most(2),
         ),
         Figure(
-            "moved_resume", "queues that move: from the session's end until they go on, at most", "s", lambda: group.resumed, at_most(1)
+            "moved_resume",
+            "queues that move: maximum time from the session's end to the next delivery",
+            "s",
+            lambda: group.resumed,
+            at_most(1),
         ),
     ]
     if nats.is_installed():
         peer = _NatsRate(messages // 4)
         found[2:2] = [
             Figure("nats_fetch_ack", "NATS JetStream, nats-py: fetch 100, acknowledge each", "msg/s", peer.rate),
-            Figure("lease_over_nats", "lease_batched against it", "×", lambda: leases.last / peer.last, at_least(1)),
+            Figure(
+                "lease_over_nats", "lease_batched / nats_fetch_ack", "×", lambda: leases.last / peer.last, at_least(1)
+            ),
         ]
     return found
 
@@ -84,11 +126,13 @@ def _with_client(load: Callable[[AsyncClient], Coroutine[Any, Any, float]]) -> f
 
 async def _fill(mq: AsyncClient, topic: str, count: int, make: Callable[[int], OutgoingMessage]) -> None:
     for first in range(0, count, _SENT_AT_ONCE):
-        await mq.send_batch(topic, [make(number) for number in range(first, min(count, first + _SENT_AT_ONCE))], durability="memory")
+        await mq.send_batch(
+            topic, [make(number) for number in range(first, min(count, first + _SENT_AT_ONCE))], durability="memory"
+        )
 
 
 class _Leases:
-    """Receive and acknowledge, until everything is done."""
+    """Rates of receiving and acknowledging all messages of a topic."""
 
     def __init__(self, messages: int) -> None:
         self._messages = messages
@@ -117,18 +161,20 @@ class _Leases:
             async for message in messages:
                 waiting.append(message.ack_nowait())
                 done += 1
-                if len(waiting) == _NOT_STORED_YET or done == self._messages:
+                if len(waiting) == _PENDING_ACKS or done == self._messages:
                     await asyncio.gather(*waiting)
                     waiting.clear()
                 if done == self._messages:
                     break
         return done / (time.perf_counter() - begin)
 
-    async def _work(self, mq: AsyncClient, settle: Callable[[list[Message]], Coroutine[Any, Any, None]], batch: int, hands: int) -> float:
+    async def _work(
+        self, mq: AsyncClient, settle: Callable[[list[Message]], Coroutine[Any, Any, None]], batch: int, callers: int
+    ) -> float:
         await _fill(mq, "leased", self._messages, lambda _: OutgoingMessage(_BODY))
         done = 0
 
-        async def hand() -> None:
+        async def caller() -> None:
             nonlocal done
             while done < self._messages:
                 messages = await mq.receive("leased", group_id="bench", max_messages=batch, wait=0.2)
@@ -136,14 +182,14 @@ class _Leases:
                 done += len(messages)
 
         begin = time.perf_counter()
-        await asyncio.gather(*(hand() for _ in range(hands)))
+        await asyncio.gather(*(caller() for _ in range(callers)))
         if done != self._messages:
-            raise LiteMQError(f"{done} messages were delivered of {self._messages}")
+            raise LiteMQError(f"{done} of {self._messages} messages were delivered")
         return done / (time.perf_counter() - begin)
 
 
 class _NatsRate:
-    """The same rate of NATS JetStream."""
+    """The rate of fetching and acknowledging with NATS JetStream."""
 
     def __init__(self, messages: int) -> None:
         self._messages = messages
@@ -170,7 +216,7 @@ def _in_flight(scale: float) -> float:
 
 
 class _LeaseEnds:
-    """Messages whose consumer is silent: when they come again. Before their time would be an error."""
+    """Redelivery of messages whose lease expires. An early redelivery is an error."""
 
     def latest(self) -> float:
         return _with_client(self._work)
@@ -180,7 +226,7 @@ class _LeaseEnds:
         await _fill(mq, "silent", count, lambda number: OutgoingMessage(b"%d" % number))
         ends: dict[str, float] = {}
         while len(ends) < count:
-            requested_at = time.perf_counter()  # the lease began then, or a moment later
+            requested_at = time.perf_counter()  # the lease starts now or shortly after
             for message in await mq.receive("silent", group_id="bench", max_messages=count, wait=_WAIT_S, lease=lease):
                 ends.setdefault(message.message_id, requested_at + lease)
         late: list[float] = []
@@ -189,7 +235,7 @@ class _LeaseEnds:
             late += [time.perf_counter() - ends[message.message_id] for message in messages]
             await mq.ack_batch(messages)
         if min(late) < 0:
-            raise LiteMQError(f"a message came again {-min(late) * 1000:.1f} ms before its lease had ended")
+            raise LiteMQError(f"a message was redelivered {-min(late) * 1000:.1f} ms before its lease expired")
         return max(late) * 1000
 
 
@@ -217,7 +263,7 @@ def _urgent_delay(scale: float) -> float:
 
 
 class _Filter:
-    """Reading one message of a hundred, against reading all of them."""
+    """The time to read one message in a hundred, relative to reading all of them."""
 
     def __init__(self, messages: int) -> None:
         self._messages = messages

@@ -1,6 +1,7 @@
-"""``litemq bench suite names``: a NameServer that carries 1,000 brokers with 1,000 topics each, asked without sockets.
+"""``litemq bench suite names``: a NameServer with 1,000 brokers of 1,000 topics each, without sockets.
 
-What it must do with so many is little: 1,000 heartbeats a second, a registration when a topic is created, a route when a client starts.
+Its load at that size is 1,000 heartbeats per second, a registration per created topic, and a route
+per client start.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _STARTED_AT = 1_700_000_000_000
 
 
 class _Cluster:
-    """Brokers that all have the same topics, and the NameServer that knows them."""
+    """A NameServer with registered brokers that all have the same topics."""
 
     def __init__(self, folder: Path, size: int) -> None:
         self.size = size
@@ -43,7 +44,9 @@ class _Cluster:
     def facts(self, number: int, *more: str) -> bytes:
         topics = [TopicQueues(topic=topic, queues=4) for topic in (*self.topics, *more)]
         host = f"10.0.{number >> 8}.{number & 255}"
-        return BrokerFacts(name=_name(number), host=host, port=10911, started_at=_STARTED_AT, topics=topics).SerializeToString()
+        return BrokerFacts(
+            name=_name(number), host=host, port=10911, started_at=_STARTED_AT, topics=topics
+        ).SerializeToString()
 
     def ask(self, opcode: int, header: bytes) -> None:
         self._nameserver.handle(self, [Frame(1, opcode, 0, header, b"")])
@@ -55,7 +58,7 @@ class _Cluster:
         raise error
 
     def requests_per_s(self, opcode: int, headers: Sequence[bytes]) -> float:
-        """Requests answered per second."""
+        """Measure requests per second."""
         rounds = max(1, 20_000 // len(headers))
         begin = time.perf_counter()
         for _ in range(rounds):
@@ -69,7 +72,7 @@ class _Cluster:
         return (time.perf_counter() - begin) * 1000
 
     def register(self) -> float:
-        """A broker that nobody knew."""
+        """Measure the registration (ms) of a new broker."""
         number = self.size + next(self._numbers)
         took = self.request_ms(Opcode.REGISTER_BROKER, self.facts(number))
         self.ask(Opcode.DEREGISTER_BROKER, _heartbeat(number))
@@ -79,7 +82,7 @@ class _Cluster:
         return self.request_ms(Opcode.REGISTER_BROKER, self.facts(0, f"new-{next(self._numbers)}"))
 
     def first_route(self) -> float:
-        """A route of all brokers, after one of them changed."""
+        """Measure a route of all brokers (ms) after one of them changed."""
         self.ask(Opcode.DEREGISTER_BROKER, _heartbeat(0))
         self.ask(Opcode.REGISTER_BROKER, self.facts(0))
         return self.request_ms(Opcode.FETCH_ROUTE, TopicRequest(topic=self.topics[0]).SerializeToString())
@@ -109,7 +112,7 @@ def _heartbeat(number: int) -> bytes:
 
 
 def figures(scale: float) -> list[Figure]:
-    """The figures; their goals leave room for a slow host."""
+    """Return the figures of a NameServer, with goals that a slow host can meet."""
     folder = tempfile.TemporaryDirectory(prefix="litemq-bench-")
     atexit.register(folder.cleanup)
     size = max(10, int(1000 * scale))

@@ -1,7 +1,8 @@
-"""``litemq bench suite spark``: what Spark makes of messages, against what it makes of the same rows in its own files.
+"""``litemq bench suite spark``: Spark on messages, compared with Spark on the same rows in Parquet.
 
-Everything runs on this machine: Spark, its Python workers, and the broker. Rates are rows a second, ratios are of rates of the same run.
-Directories are made below the temporary one (``TMPDIR``). At scale 1 it needs 50 GB there, and most of an hour; growth is most of both.
+Spark, its Python workers and the broker all run on this machine. Rates are in rows per second;
+ratios are between rates of the same run. Data is in the temporary directory (``TMPDIR``). At scale
+1 the suite needs 50 GB and most of an hour, mainly for the figure ``growth``.
 """
 
 from __future__ import annotations
@@ -47,22 +48,34 @@ _COPIED_WITHIN_S: Final = 300.0
 
 
 def figures(scale: float) -> list[Figure]:
-    """The figures, each with the goal that it was designed for."""
+    """Return the figures of the Spark integration with their goals."""
     bench = _Bench(scale)
     large, small = bench.large, bench.small
     return [
         *_reading(bench, large, "1k", goals=True),
         *_reading(bench, small, "300", goals=False),
-        bench.rate("broker_1k", "litemq, from a running broker, all columns", lambda: bench.read(bench.topic(large), large.messages)),
-        bench.ratio("broker_over_log", "the same against litemq-log", "broker_1k", "log_1k", at_least(0.5)),
+        bench.rate(
+            "broker_1k",
+            "litemq from a running broker, all columns",
+            lambda: bench.read(bench.topic(large), large.messages),
+        ),
+        bench.ratio("broker_over_log", "the same / litemq-log", "broker_1k", "log_1k", at_least(0.5)),
         bench.rate("copy_1k", "bare Spark, Parquet to Parquet, zstd", lambda: bench.copy(large)),
         bench.rate("archive_1k", "archive, stream to Delta, zstd of the same level", lambda: bench.archive(large)),
-        bench.ratio("archive_over_copy", "the same against the copy", "archive_1k", "copy_1k", at_least(1.0)),
+        bench.ratio("archive_over_copy", "the same / copy_1k", "archive_1k", "copy_1k", at_least(1.0)),
         Figure("rate_batch", "median micro-batch of Spark's own rate source", "ms", bench.streams.rate_source_ms),
         Figure("batch", "median micro-batch of the litemq source", "ms", bench.streams.litemq_ms),
-        Figure("batch_over_rate", "the same against the rate source", "×", bench.streams.ratio, at_most(1.5)),
-        bench.rate("write_1k", "Spark to LiteMQ, rows of 1 KiB, exactly once", lambda: bench.write(large), at_least(100_000)),
-        Figure("growth", "archive's time per GB: 1, 4 and 16 GB (at scale 1), slowest against quickest", "×", bench.growth, at_most(1.15)),
+        Figure("batch_over_rate", "the same / rate source", "×", bench.streams.ratio, at_most(1.5)),
+        bench.rate(
+            "write_1k", "Spark to LiteMQ, rows of 1 KiB, exactly once", lambda: bench.write(large), at_least(100_000)
+        ),
+        Figure(
+            "growth",
+            "archive's time per GB at 1, 4 and 16 GB (at scale 1), slowest / fastest",
+            "×",
+            bench.growth,
+            at_most(1.15),
+        ),
     ]
 
 
@@ -72,13 +85,21 @@ def _reading(bench: _Bench, rows: Rows, size: str, *, goals: bool) -> list[Figur
 
     parquet, log, bare, loop = f"parquet_{size}", f"log_{size}", f"log_without_body_{size}", f"struct_loop_{size}"
     return [
-        bench.rate(parquet, "bare Spark, uncompressed Parquet, all columns", lambda: bench.read(bench.parquet(rows), rows.messages)),
+        bench.rate(
+            parquet,
+            "bare Spark, uncompressed Parquet, all columns",
+            lambda: bench.read(bench.parquet(rows), rows.messages),
+        ),
         bench.rate(log, "litemq-log, all columns", lambda: bench.read(bench.log(rows), rows.messages)),
-        bench.ratio(f"{log}_over_parquet", "the same against Parquet", log, parquet, goal(0.7)),
-        bench.rate(bare, "litemq-log, all columns but the body", lambda: bench.read(bench.log(rows, columns=_NOT_THE_BODY), rows.messages)),
-        bench.ratio(f"{bare}_over_parquet", "the same against Parquet with the body", bare, parquet, goal(1.5)),
+        bench.ratio(f"{log}_over_parquet", "the same / Parquet", log, parquet, goal(0.7)),
+        bench.rate(
+            bare,
+            "litemq-log, all columns but the body",
+            lambda: bench.read(bench.log(rows, columns=_NOT_THE_BODY), rows.messages),
+        ),
+        bench.ratio(f"{bare}_over_parquet", "the same / Parquet with the body", bare, parquet, goal(1.5)),
         bench.rate(loop, "a source that loops over records with struct", lambda: bench.struct_loop(rows)),
-        bench.ratio(f"{log}_over_struct_loop", "litemq-log against that", log, loop, goal(2.5)),
+        bench.ratio(f"{log}_over_struct_loop", "litemq-log / the same", log, loop, goal(2.5)),
     ]
 
 
@@ -93,7 +114,9 @@ class _Bench:
         self._rates: dict[str, float] = {}
         self.large = Rows("rows-1k", max(4_000, int(2_000_000 * scale)), 1024)
         self.small = Rows("rows-300", max(4_000, int(4_000_000 * scale)), 300)
-        self._grown = [Rows(f"grown-{factor}", max(2_000, int(factor * _GB * scale) // 1024), 1024) for factor in _GROWTH]
+        self._grown = [
+            Rows(f"grown-{factor}", max(2_000, int(factor * _GB * scale) // 1024), 1024) for factor in _GROWTH
+        ]
         for rows in (self.large, self.small):
             self._fill(self._log_path(rows), rows)
         self._fill(self._data, self.large, *self._grown)
@@ -121,7 +144,7 @@ class _Bench:
         spark.dataSource.register(StructLoopSource)
         return spark
 
-    # Figures ------------------------------------------------------------------------------------------------------------------
+    # Figures --------------------------------------------------------------------------------------
 
     def rate(self, name: str, what: str, measure: Callable[[], float], goal: Goal | None = None) -> Figure:
         def once() -> float:
@@ -131,13 +154,13 @@ class _Bench:
         return Figure(name, what, "row/s", once, goal)
 
     def ratio(self, name: str, what: str, one: str, other: str, goal: Goal | None) -> Figure:
-        """Of two rates that were measured before, in the same run."""
+        """Return the ratio of two rates measured before in the same run."""
         return Figure(name, what, "×", lambda: self._rates[one] / self._rates[other], goal)
 
-    # Reading ------------------------------------------------------------------------------------------------------------------
+    # Reading --------------------------------------------------------------------------------------
 
     def _log_path(self, rows: Rows) -> Path:
-        """A log of these rows alone: whoever reads one topic of a log reads past all others."""
+        """Return the path of a log with only these rows: readers scan a whole log."""
         return self._folder / f"{rows.topic}.log"
 
     def _parquet_path(self, rows: Rows) -> Path:
@@ -147,7 +170,9 @@ class _Bench:
         return self._spark.read.parquet(str(self._parquet_path(rows)))
 
     def log(self, rows: Rows, **options: str) -> DataFrame:
-        return self._spark.read.format("litemq-log").options(topic=rows.topic, **options).load(str(self._log_path(rows)))
+        return (
+            self._spark.read.format("litemq-log").options(topic=rows.topic, **options).load(str(self._log_path(rows)))
+        )
 
     def topic(self, rows: Rows) -> DataFrame:
         return self._spark.read.format("litemq").options(url=self._url, subscribe=rows.topic).load()
@@ -158,13 +183,15 @@ class _Bench:
         return count / (time.perf_counter() - begin)
 
     def struct_loop(self, rows: Rows) -> float:
-        """Over the first parts of the log: it is slow, and needs no more to show it."""
-        frame = self._spark.read.format("litemq-struct-loop").options(topic=rows.topic, parts="2", maxPartitionBytes="32m")
+        """Measure the baseline over the first parts of the log only, since it is slow."""
+        frame = self._spark.read.format("litemq-struct-loop").options(
+            topic=rows.topic, parts="2", maxPartitionBytes="32m"
+        )
         begin = time.perf_counter()
         read = frame.load(str(self._log_path(rows))).count()
         return read / (time.perf_counter() - begin)
 
-    # Writing ------------------------------------------------------------------------------------------------------------------
+    # Writing --------------------------------------------------------------------------------------
 
     def _in_new_folder(self, write: Callable[[Path], None]) -> float:
         folder = self._folder / "out"
@@ -177,7 +204,11 @@ class _Bench:
 
     def copy(self, rows: Rows) -> float:
         def write(folder: Path) -> None:
-            frame = self.parquet(rows).write.option("compression", "zstd").option("parquet.compression.codec.zstd.level", _ZSTD_LEVEL)
+            frame = (
+                self.parquet(rows)
+                .write.option("compression", "zstd")
+                .option("parquet.compression.codec.zstd.level", _ZSTD_LEVEL)
+            )
             frame.parquet(str(folder))
 
         return rows.messages / self._in_new_folder(write)
@@ -204,7 +235,7 @@ class _Bench:
         return max(per_row) / min(per_row)
 
     def write(self, rows: Rows) -> float:
-        """A quarter of them: a broker keeps what was written."""
+        """Measure the sink with a quarter of the rows, since the broker keeps what was written."""
         frame = self.parquet(rows).where("queue_id = 0").select("body", "keys")
         messages = frame.count()
         with Client(self._url) as mq:
@@ -212,7 +243,9 @@ class _Bench:
             begin = time.perf_counter()
             frame.write.format("litemq").options(url=self._url, topic=_WRITTEN).mode("append").save()
             took = time.perf_counter() - begin
-            _wait_for_entries(mq, _WRITTEN, before + messages)  # the broker still copies, and what is measured next would wait for it
+            _wait_for_entries(
+                mq, _WRITTEN, before + messages
+            )  # so that copying in the broker does not slow the next figure
         return messages / took
 
 
@@ -224,5 +257,5 @@ def _wait_for_entries(mq: Client, topic: str, count: int) -> None:
     until = time.monotonic() + _COPIED_WITHIN_S
     while _entries(mq, topic) < count:
         if time.monotonic() > until:
-            raise LiteMQError(f"what was written is not whole {_COPIED_WITHIN_S:g} s after it was committed")
+            raise LiteMQError(f"messages are missing {_COPIED_WITHIN_S:g} s after their commit")
         time.sleep(0.1)

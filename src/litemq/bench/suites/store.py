@@ -1,7 +1,8 @@
-"""``litemq bench suite store``: the store on disk, everything on: validation, both checksums, log, queues, key index, ``state.db``.
+"""``litemq bench suite store``: the store on disk, with all checks and projections.
 
-The clock runs until all of it has caught up, not only until the last append has returned. Directories are made below the temporary one
-(``TMPDIR``): put that on the disk that matters. At scale 1 it needs 25 GB there, and some minutes.
+The measured time ends when all projections have caught up, not when the last append has returned.
+Data is in the temporary directory (``TMPDIR``), which should be on the disk of interest. At scale 1
+the suite needs 25 GB and some minutes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["figures"]
 
 _KIB = 1024
 _APPENDERS = 64
-_SYNCS_OF_A_SLOW_DISK = 10_000  # a second
+_SYNCS_OF_A_SLOW_DISK = 10_000  # per second
 
 
 def _batch(count: int, record_bytes: int = _KIB, producer_id: int = 7) -> bytes:
@@ -41,24 +42,23 @@ def _batch(count: int, record_bytes: int = _KIB, producer_id: int = 7) -> bytes:
     fixed = len(template.encode(b"", message_id="0190c3f1a2b3c4d5-0000000000", keys=("order-000000",)))
     return b"".join(
         template.encode(
-            randomness.randbytes(record_bytes - fixed), message_id=f"0190c3f1a2b3c4d5-{n:010d}", keys=(f"order-{n:06d}",), sequence=n
+            randomness.randbytes(record_bytes - fixed),
+            message_id=f"0190c3f1a2b3c4d5-{n:010d}",
+            keys=(f"order-{n:06d}",),
+            sequence=n,
         )
         for n in range(count)
     )
 
 
 def figures(scale: float) -> list[Figure]:
-    """The figures, each with the goal that it was designed for."""
+    """Return the figures of the store with their goals."""
     total = max(2_000, int(1_000_000 * scale))
     folder = tempfile.TemporaryDirectory(prefix="litemq-bench-")
     atexit.register(folder.cleanup)
     root = Path(folder.name)
-    thousand, hundred, small = _batch(1000), _batch(100), _batch(1000, 256)
+    thousand, hundred = _batch(1000), _batch(100)
     bare = _BareDisk(root)
-    many = Backlog(root / "many", small, max(2, int(10_000 * scale)))
-    large = Backlog(root / "backlog", _batch(1000), max(2, int(4_000 * scale)))
-    deep = Backlog(root / "deep", small, max(2, int(30_000 * scale)))
-    width = Width(root / "width", max(100, int(100_000 * scale)))
 
     def append_1000() -> float:
         return _append(root, thousand, 1000, total)
@@ -72,30 +72,80 @@ def figures(scale: float) -> list[Figure]:
     def group_commit_over_bare() -> float:
         return group_commit() / bare.write_and_sync(_batch(1))
 
-    # Where a sync costs next to nothing there is next to nothing to share.
+    # If a sync is almost free, group commit saves almost nothing.
     slow_disk = bare.write_and_sync(_batch(1)) < _SYNCS_OF_A_SLOW_DISK
 
     return [
         Figure("append_1000", "level memory, batches of 1,000", "record/s", append_1000, at_least(500_000)),
-        Figure("append_100", "level memory, batches of 100", "record/s", lambda: _append(root, hundred, 100, total), at_least(300_000)),
-        Figure("append_over_bare_write", "bytes/s of append_1000 against bare writes of the same chunks", "×", over_bare),
         Figure(
-            "group_commit", "level disk, 64 asyncio senders of one record, through the broker", "record/s", group_commit, at_least(50_000)
+            "append_100",
+            "level memory, batches of 100",
+            "record/s",
+            lambda: _append(root, hundred, 100, total),
+            at_least(300_000),
+        ),
+        Figure("append_over_bare_write", "bytes/s of append_1000 / bare writes of the same chunks", "×", over_bare),
+        Figure(
+            "group_commit",
+            "level disk, 64 asyncio senders of one record, through the broker",
+            "record/s",
+            group_commit,
+            at_least(50_000),
         ),
         Figure(
             "group_commit_over_bare",
-            "the same against a bare loop of write and fdatasync",
+            "the same / bare loop of write and fdatasync",
             "×",
             group_commit_over_bare,
             at_least(5) if slow_disk else None,
         ),
-        Figure("rebuild", "all projections from records of 256 bytes (10M at scale 1)", "MB/s", lambda: _rebuild(many), at_least(200)),
-        Figure("restart", "ready after SIGKILL under load, with those records", "s", lambda: time_to_restart(many.path, small), at_most(5)),
-        Figure("cold_stall", "event loop's stall, p99, a backlog read cold (4 GB at scale 1)", "ms", large.stall, at_most(2)),
-        Figure("cold_stall_bare", "the same while threads only read those files", "ms", large.bare_stall),
-        Figure("depth", "backlog through its queues (30M at scale 1) against a bare read", "×", deep.over_bare_read, at_least(0.5)),
+        *_figures_at_scale(root, scale),
+    ]
+
+
+def _figures_at_scale(root: Path, scale: float) -> list[Figure]:
+    """Return the figures of large backlogs and of many queues."""
+    small = _batch(1000, 256)
+    many = Backlog(root / "many", small, max(2, int(10_000 * scale)))
+    large = Backlog(root / "backlog", _batch(1000), max(2, int(4_000 * scale)))
+    deep = Backlog(root / "deep", small, max(2, int(30_000 * scale)))
+    width = Width(root / "width", max(100, int(100_000 * scale)))
+    return [
         Figure(
-            "width_checkpoint", "a checkpoint with 100k queues (at scale 1), each with a new message", "s", width.checkpoint, at_most(2)
+            "rebuild",
+            "all projections from records of 256 bytes (10M at scale 1)",
+            "MB/s",
+            lambda: _rebuild(many),
+            at_least(200),
+        ),
+        Figure(
+            "restart",
+            "time to be ready after SIGKILL under load, with those records",
+            "s",
+            lambda: time_to_restart(many.path, small),
+            at_most(5),
+        ),
+        Figure(
+            "cold_stall",
+            "p99 stall of the event loop while reading a cold backlog (4 GB at scale 1)",
+            "ms",
+            large.stall,
+            at_most(2),
+        ),
+        Figure("cold_stall_bare", "the same while threads read those files", "ms", large.bare_stall),
+        Figure(
+            "depth",
+            "reading a backlog through its queues (30M at scale 1) / bare read",
+            "×",
+            deep.over_bare_read,
+            at_least(0.5),
+        ),
+        Figure(
+            "width_checkpoint",
+            "a checkpoint with 100k queues (at scale 1), each with a new message",
+            "s",
+            width.checkpoint,
+            at_most(2),
         ),
         Figure("width_memory", "resident memory with those", "MB", lambda: width.memory, at_most(1500)),
         Figure("width_files", "open files with those", "files", lambda: width.files, at_most(2048)),
@@ -107,7 +157,7 @@ def _store(root: Path) -> DiskStore:
 
 
 def _in_new_directory(root: Path, measure: Callable[[Path], float]) -> float:
-    os.sync()  # what the figure before this one left to write, or to free, is not this one's
+    os.sync()  # finish the writes of the previous figure
     with tempfile.TemporaryDirectory(dir=root) as folder:
         return measure(Path(folder) / "data")
 
@@ -121,7 +171,7 @@ def _append(root: Path, batch: bytes, count: int, total: int) -> float:
         done = 0
         while done < total:
             for buffer in buffers:
-                buffer[:] = batch  # stands for the network's copy, and is not counted
+                buffer[:] = batch  # replaces the network's copy; not counted
             begin = time.perf_counter()
             for buffer in buffers:
                 end = store.append(buffer, topic.topic_id, 0).end
@@ -129,7 +179,7 @@ def _append(root: Path, batch: bytes, count: int, total: int) -> float:
             done += count * len(buffers)
         begin = time.perf_counter()
         store.wait_confirmed(end)
-        store.checkpoint()  # what is derived has caught up when it returns
+        store.checkpoint()  # returns when all projections have caught up
         spent += time.perf_counter() - begin
         store.close()
         return done / spent
@@ -171,7 +221,7 @@ class _BareDisk:
         self._root = root
 
     def write(self, chunk: bytes, times: int) -> float:
-        """Bytes a second of ``os.write``."""
+        """Measure bytes per second of ``os.write``."""
         with tempfile.TemporaryFile(dir=self._root) as file:
             begin = time.perf_counter()
             for _ in range(times):
@@ -179,7 +229,7 @@ class _BareDisk:
             return len(chunk) * times / (time.perf_counter() - begin)
 
     def write_and_sync(self, chunk: bytes, times: int = 300) -> float:
-        """Chunks a second of ``os.write`` and ``os.fdatasync``, in space that was set aside."""
+        """Measure chunks per second of ``os.write`` and ``os.fdatasync``, in preallocated space."""
         with tempfile.TemporaryFile(dir=self._root) as file:
             os.posix_fallocate(file.fileno(), 0, len(chunk) * times)
             os.fsync(file.fileno())

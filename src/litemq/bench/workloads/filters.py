@@ -1,4 +1,4 @@
-"""What a filter at the broker saves: one message in a hundred, against reading all of them."""
+"""Filter workload: reads one message in a hundred by filter, and all without one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAGS: Final = ("wanted", "other")
 
 
 class FilterResult(NamedTuple):
-    """How long it took to read everything, and what the filter wants."""
+    """The times to read everything and to read with each filter."""
 
     messages: int
     found: int
@@ -25,23 +25,26 @@ class FilterResult(NamedTuple):
 
     @property
     def tag_ratio(self) -> float:
-        """What a tag filter costs, as part of reading all."""
+        """Time with a tag filter, relative to reading everything."""
         return self.tag_seconds / self.all_seconds
 
     @property
     def sql_ratio(self) -> float:
-        """What a condition on a property costs, which looks into every record."""
+        """Time with a condition on a property, relative to reading everything."""
         return self.sql_seconds / self.all_seconds
 
 
 async def fill_for_filter(url: str, *, topic: str, messages: int, size: int = 1024) -> None:
-    """Send messages of which one in a hundred is wanted."""
+    """Send messages of which one in a hundred matches the filters."""
     body = bytes(size)
     async with AsyncClient(url, durability="memory") as mq:
         await mq.admin.create_topic(topic, queues=4)
         for first in range(0, messages, _AT_ONCE):
             numbers = range(first, min(messages, first + _AT_ONCE))
-            batch = [OutgoingMessage(body, tags=_TAGS[bool(n % _ONE_IN)], properties={"wanted": str(n % _ONE_IN == 0)}) for n in numbers]
+            batch = [
+                OutgoingMessage(body, tags=_TAGS[bool(n % _ONE_IN)], properties={"wanted": str(n % _ONE_IN == 0)})
+                for n in numbers
+            ]
             await mq.send_batch(topic, batch)
 
 
@@ -52,7 +55,9 @@ async def measure_filter(url: str, *, topic: str) -> FilterResult:
         found, tag_seconds = await _read(mq, topic, tags=_TAGS[0])
         matching, sql_seconds = await _read(mq, topic, where="wanted = TRUE")
     if found != matching or found != -(-messages // _ONE_IN):
-        raise AssertionError(f"{found} by tag and {matching} by condition of {messages} messages, of which one in {_ONE_IN} is wanted")
+        raise AssertionError(
+            f"of {messages} messages, {found} match by tag and {matching} by condition: expected one in {_ONE_IN}"
+        )
     return FilterResult(messages, found, all_seconds, tag_seconds, sql_seconds)
 
 

@@ -1,6 +1,6 @@
-"""A million cron jobs: how long they take to load, how long a minute's fifty thousand take to be sent, and who has to wait meanwhile.
+"""Job workload: imports a million cron jobs, then measures a minute in which fifty thousand are due.
 
-Each tick must come once, and none before its time: else it is an error, not a figure.
+It also measures the latency of normal messages meanwhile. A duplicated or early tick is an error.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _JOBS: Final = 1_000_000
 _DUE: Final = 50_000
 _NORMAL_PER_S: Final = 5_000
 _WINDOW_S: Final = 10.0
-_LEAD_S: Final = 2.0  # the window begins so long before the minute
-_LOADED_PER_S: Final = 6_000  # jobs, at least: by then the first minute comes
+_LEAD_S: Final = 2.0  # time from the start of the window to the minute
+_LOADED_PER_S: Final = 6_000  # minimum import rate, by which the first minute is chosen
 _LATEST_S: Final = 60.0
 _TOPIC: Final = "ticks"
 _FLOW: Final = "flow"
-_BODY: Final = b'{"report": "daily", "for": "somebody"}'
+_BODY: Final = b'{"report": "daily", "for": "accounts"}'
 _ZONES: Final = ("UTC", "Asia/Shanghai", "Europe/Berlin", "America/New_York")
 
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """What one run of everything saw."""
+    """The results of one run."""
 
     load_s: float
     sent_within_s: float
@@ -51,7 +51,7 @@ class JobRun:
 
 
 class JobsAtScale:
-    """Jobs of every kind, most of them due once a day, and some thousands in each minute."""
+    """Many jobs, most of them due once a day and some thousands every minute."""
 
     def __init__(self, scale: float) -> None:
         self._jobs = max(1_000, int(_JOBS * scale))
@@ -62,7 +62,7 @@ class JobsAtScale:
         self.last: JobRun
 
     def load_time(self) -> float:
-        """Run everything once; gives how many seconds it took to import the jobs."""
+        """Run the workload once, and return the seconds that the import took."""
         with running_broker() as broker:
             self.last = run(self._work(broker))
         return self.last.load_s
@@ -88,15 +88,23 @@ class JobsAtScale:
         return JobRun(took, within, quiet, busy, resident)
 
     def _after(self, moment: float) -> int:
-        """The next time after a moment (in seconds since 1970) at which very many jobs are due."""
+        """Return the first time after ``moment`` (Unix seconds) at which many jobs are due."""
         return int(moment // self._period + 1) * self._period
 
     def _definitions(self, first: int) -> Iterator[dict[str, Any]]:
-        """Most are due once a day, an hour and more from now; the rest each minute from the first one on."""
+        """Yield the jobs: ``_due`` every minute from ``first`` on, the others daily."""
         minute = datetime.fromtimestamp(first, UTC)
-        each_minute = {"cron": "0 * * * * *" if self._period == 60 else f"*/{self._period} * * * * *", "start_at": minute}
+        each_minute = {
+            "cron": "0 * * * * *" if self._period == 60 else f"*/{self._period} * * * * *",
+            "start_at": minute,
+        }
         for number in range(self._jobs):
-            job: dict[str, Any] = {"job_id": f"job-{number}", "topic": _TOPIC, "body": _BODY, "timezone": _ZONES[number % len(_ZONES)]}
+            job: dict[str, Any] = {
+                "job_id": f"job-{number}",
+                "topic": _TOPIC,
+                "body": _BODY,
+                "timezone": _ZONES[number % len(_ZONES)],
+            }
             if number < self._due:
                 yield {**job, **each_minute}
             else:
@@ -104,48 +112,50 @@ class JobsAtScale:
                 yield {**job, "timezone": "UTC", "cron": f"{due.second} {due.minute} {due.hour} * * *"}
 
     async def _wait_for_quiet(self) -> None:
-        """The flow of a quiet time must fit between two minutes, behind what the last one has left to do."""
+        """Wait until a quiet window fits before the next minute."""
         left = self._period - time.time() % self._period
         if left < self._window + self._lead:
             await asyncio.sleep(left + self._period / 6)
 
     async def _flow(self, url: str, others: Executor) -> float:
-        normally = partial(flow, url, topic=_FLOW, rate=self._rate, seconds=self._window, durability="disk")
-        result = await asyncio.get_running_loop().run_in_executor(others, normally)
+        measure = partial(flow, url, topic=_FLOW, rate=self._rate, seconds=self._window, durability="disk")
+        result = await asyncio.get_running_loop().run_in_executor(others, measure)
         if result.failed or result.missing:
-            raise LiteMQError(f"{result.failed} normal messages failed and {result.missing} are missing: {result.first_error}")
+            raise LiteMQError(
+                f"{result.failed} normal messages failed and {result.missing} are missing: {result.first_error}"
+            )
         return (result.latency_ms or {}).get(99.0, 0.0)
 
     async def _next_minute(self, first: int) -> int:
-        """Wait until shortly before the next minute in which jobs are due; returns it, in ms."""
+        """Wait until ``_lead`` before the next minute in which jobs are due, and return it (ms)."""
         minute = max(first, self._after(time.time() + self._lead))
         await asyncio.sleep(max(0.0, minute - self._lead - time.time()))
         return minute * 1000
 
     async def _minute(self, url: str, minute_ms: int, others: Executor) -> tuple[float, float]:
-        """How long it takes until all jobs of a minute have sent their message, and how long normal messages take meanwhile."""
+        """Return the seconds until all jobs have sent, and the p99 of normal messages."""
         receiving = asyncio.create_task(self._receive(url, minute_ms))
         try:
             busy = await self._flow(url, others)
             async with asyncio.timeout(_LATEST_S):
                 return await receiving, busy
         except TimeoutError:
-            raise LiteMQError(f"not all of {self._due} jobs had sent their message {_LATEST_S:g} s after their minute") from None
+            raise LiteMQError(f"some of {self._due} jobs have not sent {_LATEST_S:g} s after their minute") from None
         finally:
             receiving.cancel()
             await asyncio.gather(receiving, return_exceptions=True)
 
     async def _receive(self, url: str, minute_ms: int) -> float:
-        came: set[str] = set()
+        received: set[str] = set()
         last = minute_ms
         async with AsyncClient(url) as mq:
             async for message in mq.reader(_TOPIC, follow=True):
                 if message.store_timestamp < minute_ms:
                     continue
-                if message.message_id in came:
-                    raise LiteMQError(f"tick {message.message_id} came twice")
-                came.add(message.message_id)
+                if message.message_id in received:
+                    raise LiteMQError(f"tick {message.message_id} was sent twice")
+                received.add(message.message_id)
                 last = max(last, message.store_timestamp)
-                if len(came) == self._due:
+                if len(received) == self._due:
                     break
         return (last - minute_ms) / 1000

@@ -1,7 +1,7 @@
-"""Load on a running cluster, by the public client: how much it takes, how much it gives, how long a message is under way.
+"""Load on a running cluster through the public client: rates of sending and consuming, and latency.
 
-Each function is one measurement, and returns what it saw. Latencies are counted from when a message was meant to be sent: a sender that
-falls behind its rate, because the cluster is slow, does not thereby send fewer messages in the slow moments and call them fast.
+Each function is one measurement and returns its result. Latencies count from a message's scheduled
+send time, so a sender that falls behind its rate does not hide slow moments (coordinated omission).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["LoadResult", "measure_consume", "measure_latency", "measure_send"]
 
 Progress = Callable[[int], None]
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)
-# With automatic batching, messages in flight for each request in flight.
+# Messages in flight per request in flight, with automatic batching.
 _BATCHED: Final = 64
-_HANDED_OVER: Final = 256  # messages at once
+_SENT_AT_ONCE: Final = 256  # by ``send_nowait``, before the next look at the results
 _TAKEN: Final = 12
 _MARK_BYTES: Final = 16
 _MAX_WAIT_S: Final = 10.0
@@ -36,7 +36,7 @@ _NEVER: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a measurement saw."""
+    """The result of a measurement."""
 
     messages: int
     body_bytes: int
@@ -45,7 +45,7 @@ class LoadResult:
     missing: int = 0
     latency_ms: Mapping[float, float] | None = None
     first_error: str = ""
-    reached_end: bool = False  # everything that there was has been read
+    reached_end: bool = False  # the whole topic was read
 
     @property
     def messages_per_s(self) -> float:
@@ -56,7 +56,9 @@ class LoadResult:
         return self.body_bytes / self.seconds / 1e6 if self.seconds else 0.0
 
     def as_json(self) -> dict[str, object]:
-        latency = None if self.latency_ms is None else {f"p{percent:g}": value for percent, value in self.latency_ms.items()}
+        latency = (
+            None if self.latency_ms is None else {f"p{percent:g}": value for percent, value in self.latency_ms.items()}
+        )
         return {
             "messages": self.messages,
             "body_bytes": self.body_bytes,
@@ -72,11 +74,11 @@ class LoadResult:
 
 
 class _Tally:
-    """Counts results and their latencies."""
+    """A counter of results and their latencies, with a budget of messages and time."""
 
     def __init__(self, messages: int | None, seconds: float | None, progress: Progress) -> None:
         if messages is None and seconds is None:
-            raise InvalidArgumentError("say how long to measure: messages, seconds, or both")
+            raise InvalidArgumentError("set messages, seconds, or both")
         self._left = _NEVER if messages is None else messages
         self._seconds = _NEVER if seconds is None else seconds
         self._progress = progress
@@ -118,8 +120,12 @@ class _Tally:
         messages = len(self.nanoseconds)
         self._progress(messages)
         milliseconds = np.frombuffer(self.nanoseconds, np.int64) / 1e6
-        latency = dict(zip(PERCENTILES, np.percentile(milliseconds, PERCENTILES).tolist(), strict=True)) if messages else None
-        return LoadResult(messages, messages * size, self.ended - self.began, self.failed, missing, latency, self.first_error)
+        latency = (
+            dict(zip(PERCENTILES, np.percentile(milliseconds, PERCENTILES).tolist(), strict=True)) if messages else None
+        )
+        return LoadResult(
+            messages, messages * size, self.ended - self.began, self.failed, missing, latency, self.first_error
+        )
 
 
 async def measure_send(
@@ -136,13 +142,13 @@ async def measure_send(
     settings: Mapping[str, Any] | None = None,
     progress: Progress = lambda _done: None,
 ) -> LoadResult:
-    """Send as fast as the cluster takes it: one message a request, or, with ``batch``, ``send_nowait`` and automatic batching."""
+    """Send as fast as the cluster accepts; with ``batch``, by ``send_nowait``."""
     tally = _Tally(messages, seconds, progress)
     body = secrets.token_bytes(size)
     options = {"durability": durability, **({} if batch else {"max_batch_messages": 1}), **(settings or {})}
 
     async def one_by_one(mq: AsyncClient) -> None:
-        # Messages are taken by the dozen: what is measured is the client and the broker, not the counting.
+        # Take messages by the dozen, so that counting does not slow the loop.
         send, clock, took = mq.send, time.perf_counter_ns, tally.nanoseconds.append
         while count := tally.take(_TAKEN):
             for _ in range(count):
@@ -160,7 +166,7 @@ async def measure_send(
 
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(AsyncClient(url, **options)) for _ in range(connections)]
-        await asyncio.gather(*(mq.send(topic, body) for mq in clients))  # routes and connections are there from here on
+        await asyncio.gather(*(mq.send(topic, body) for mq in clients))  # loads routes and opens connections
         tally.begin()
         async with asyncio.TaskGroup() as tasks:
             for mq in clients:
@@ -170,12 +176,12 @@ async def measure_send(
 
 
 async def _send_batched(mq: AsyncClient, topic: str, body: bytes, tally: _Tally, limit: int) -> None:
-    """Hand over a few hundred messages, let the client gather them, and look at those of a while ago: so many are under way at most."""
+    """Send with ``send_nowait``, with at most ``limit`` messages in flight."""
     clock = time.perf_counter_ns
-    under_way: deque[tuple[int, list[asyncio.Future[SendReceipt]]]] = deque()
+    in_flight: deque[tuple[int, list[asyncio.Future[SendReceipt]]]] = deque()
 
     async def settle() -> None:
-        begin, futures = under_way.popleft()
+        begin, futures = in_flight.popleft()
         for future in futures:
             try:
                 await future
@@ -183,22 +189,22 @@ async def _send_batched(mq: AsyncClient, topic: str, body: bytes, tally: _Tally,
                 tally.fail(error)
         tally.done(clock() - begin, sum(future.exception() is None for future in futures))
 
-    while count := tally.take(_HANDED_OVER):
+    while count := tally.take(_SENT_AT_ONCE):
         futures: list[asyncio.Future[SendReceipt]] = []
         begin = clock()
         for _ in range(count):
             try:
                 futures.append(mq.send_nowait(topic, body))
-            except BufferFullError:  # large bodies: fewer of them are under way
+            except BufferFullError:  # large bodies fill the buffer earlier
                 await mq.flush()
                 futures.append(mq.send_nowait(topic, body))
             except LiteMQError as error:
                 tally.fail(error)
-        under_way.append((begin, futures))
+        in_flight.append((begin, futures))
         await asyncio.sleep(0)
-        while len(under_way) * _HANDED_OVER >= limit:
+        while len(in_flight) * _SENT_AT_ONCE >= limit:
             await settle()
-    while under_way:
+    while in_flight:
         await settle()
 
 
@@ -212,9 +218,9 @@ async def measure_consume(
     settings: Mapping[str, Any] | None = None,
     progress: Progress = lambda _done: None,
 ) -> LoadResult:
-    """Read a topic from its beginning with ``async for``, acknowledging each message; ends after so many messages or seconds.
+    """Read a topic from its beginning and acknowledge each message, up to ``messages`` or for ``seconds``.
 
-    The time counts until the last message came: waiting at the end of the topic does not make reading slower.
+    The time counts until the last message, without the wait at the end of the topic.
     """
     tally = _Tally(messages, seconds, progress)
     count = total = 0
@@ -236,10 +242,14 @@ async def measure_consume(
                     if count == messages:
                         break
         except TimeoutError:
-            reached_end = count >= sum(queue.next - queue.least for queue in (await mq.admin.describe_topic(topic)).queues)
+            reached_end = count >= sum(
+                queue.next - queue.least for queue in (await mq.admin.describe_topic(topic)).queues
+            )
         await consumer.close()
     progress(count)
-    return LoadResult(count, total, last - tally.began, missing=max(0, (messages or 0) - count), reached_end=reached_end)
+    return LoadResult(
+        count, total, last - tally.began, missing=max(0, (messages or 0) - count), reached_end=reached_end
+    )
 
 
 async def measure_latency(
@@ -253,7 +263,10 @@ async def measure_latency(
     settings: Mapping[str, Any] | None = None,
     progress: Progress = lambda _done: None,
 ) -> LoadResult:
-    """From when a message was meant to be sent until it was received, at a steady rate: coordinated omission is corrected."""
+    """Measure the time from a message's scheduled send time to its receipt, at a steady ``rate``.
+
+    This corrects for coordinated omission.
+    """
     total = int(rate * seconds)
     tally = _Tally(total, None, progress)
     mark = secrets.token_bytes(8)
@@ -261,7 +274,9 @@ async def measure_latency(
     async with AsyncClient(url, **(settings or {})) as sending, AsyncClient(url, **(settings or {})) as receiving:
         await sending.send(topic, padding)
         queues = (await receiving.admin.describe_topic(topic)).queues
-        reader = receiving.reader(topic, start={(queue.broker, queue.queue_id): queue.next for queue in queues}, follow=True)
+        reader = receiving.reader(
+            topic, start={(queue.broker, queue.queue_id): queue.next for queue in queues}, follow=True
+        )
 
         async def receive() -> None:
             clock = time.perf_counter_ns
@@ -273,7 +288,7 @@ async def measure_latency(
                         return
 
         receiver = asyncio.create_task(receive())
-        await asyncio.sleep(0.2)  # its first pulls wait at the brokers
+        await asyncio.sleep(0.2)  # until its first pulls wait at the brokers
         tally.begin()
         await _send_at_rate(sending, topic, mark, padding, rate, total, durability, tally)
         _, late = await asyncio.wait((receiver,), timeout=_MAX_WAIT_S)
@@ -291,7 +306,7 @@ async def _send_at_rate(
     mq: AsyncClient, topic: str, mark: bytes, padding: bytes, rate: float, total: int, durability: Any, tally: _Tally
 ) -> None:
     begin = time.perf_counter_ns()
-    apart = 1e9 / rate
+    interval_ns = 1e9 / rate
 
     def settle(future: asyncio.Future[Any]) -> None:
         error = future.exception()
@@ -300,13 +315,13 @@ async def _send_at_rate(
 
     sent = 0
     while sent < total:
-        due = min(total, int((time.perf_counter_ns() - begin) / apart) + 1)
+        due = min(total, int((time.perf_counter_ns() - begin) / interval_ns) + 1)
         while sent < due:
-            meant = begin + int(sent * apart)
+            scheduled = begin + int(sent * interval_ns)
             try:
-                future = mq.send_nowait(topic, mark + meant.to_bytes(8, "little") + padding, durability=durability)
+                future = mq.send_nowait(topic, mark + scheduled.to_bytes(8, "little") + padding, durability=durability)
             except BufferFullError:
-                break  # later; it was meant for now all the same
+                break  # retry later; its latency counts from now
             future.add_done_callback(settle)
             sent += 1
         await asyncio.sleep(0.001)

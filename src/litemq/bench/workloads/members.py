@@ -1,6 +1,7 @@
-"""A large group at work: what a member that joins, is killed or hangs costs the others.
+"""Group workload: how long queues pause when a member of a large group joins, is killed or hangs.
 
-Every queue gets a message at a steady pace. Who got it and when says whether a queue paused, and for how long.
+Every queue receives a message at a fixed interval. The times of delivery show the pauses of each
+queue.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ class Delivered(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """Something happened to a member, at a time; its session ended so much later, if it did."""
+    """A change of the group, observed from ``at`` to ``until``.
+
+    The session of the member ``gone``, if any, ends ``session_s`` later.
+    """
 
     at: float
     until: float
@@ -66,7 +70,7 @@ class GroupWorkload:
         self.resumed = 0.0
 
     def unmoved(self) -> float:
-        """The longest pause of a queue that need not move, against the longest one when nothing happens."""
+        """Return the longest pause of a queue that stays, relative to a quiet group."""
         self._seen = []
         with running_brokers(_BROKERS) as url:
             quiet, events = run(self._work(url))
@@ -78,7 +82,9 @@ class GroupWorkload:
             await producer.admin.create_topic(_TOPIC, queues=self._queues // _BROKERS)
             killed = stack.enter_context(_process(url, "killed"))
             hung = stack.enter_context(_process(url, "hung"))
-            background = [asyncio.create_task(self._member(url, f"member-{number}")) for number in range(self._members - 2)]
+            background = [
+                asyncio.create_task(self._member(url, f"member-{number}")) for number in range(self._members - 2)
+            ]
             background.append(asyncio.create_task(self._send(producer, await self._keys(producer))))
             try:
                 await self._wait_settled(background)
@@ -109,7 +115,7 @@ class GroupWorkload:
             self._seen.append(delivered)
 
     async def _keys(self, mq: AsyncClient) -> list[str]:
-        """For each queue an ordering key that leads to it."""
+        """Find an ordering key for each queue."""
         keys: dict[tuple[str, int], str] = {}
         for number in range(100 * self._queues):
             receipt = await mq.send(_TOPIC, b"whose", ordering_key=str(number), durability="memory")
@@ -121,12 +127,14 @@ class GroupWorkload:
     async def _send(self, mq: AsyncClient, keys: list[str]) -> None:
         due = time.monotonic()
         while True:
-            await mq.send_batch(_TOPIC, [OutgoingMessage(b"tick", ordering_key=key) for key in keys], durability="memory")
+            await mq.send_batch(
+                _TOPIC, [OutgoingMessage(b"tick", ordering_key=key) for key in keys], durability="memory"
+            )
             due += _EVERY_S
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
     async def _wait_settled(self, background: list[asyncio.Task[None]]) -> None:
-        """Every member has joined, and the queues have stopped moving."""
+        """Wait until every member has joined and the queues have stopped moving."""
         until = time.monotonic() + _SETTLED_WITHIN_S
         while time.monotonic() < until:
             for task in background:
@@ -139,11 +147,18 @@ class GroupWorkload:
                 if each.at > begin:
                     owners[each.queue].add(each.member)
             members = set[str]().union(*owners.values())
-            # Those of the other processes are not seen here: two members' share of the queues is missing.
+            # Deliveries of the two other processes are not visible here, so their share of the
+            # queues is missing.
             min_queues = self._queues - 2 * (self._queues // self._members + _BROKERS)
-            if len(owners) >= min_queues and len(members) == self._members - 2 and all(len(each) == 1 for each in owners.values()):
+            if (
+                len(owners) >= min_queues
+                and len(members) == self._members - 2
+                and all(len(each) == 1 for each in owners.values())
+            ):
                 return
-        raise LiteMQError(f"the group did not settle within {_SETTLED_WITHIN_S:g} s: {len(owners)} queues, {len(members)} members")
+        raise LiteMQError(
+            f"the group did not settle within {_SETTLED_WITHIN_S:g} s: {len(owners)} queues, {len(members)} members"
+        )
 
     def _compare_gaps(self, quiet: tuple[float, float], events: list[_Event]) -> float:
         by_queue: dict[tuple[str, int], list[Delivered]] = defaultdict(list)
@@ -162,15 +177,19 @@ class GroupWorkload:
                 if not others and owner != event.gone:
                     longest = max(longest, _longest_gap(seen, event.at, event.until))
                 elif not others:
-                    self.resumed = float("inf")  # its owner is gone, and nobody took it
+                    self.resumed = float("inf")  # the owner is gone, and no member has taken the queue
                 else:
-                    stopped = event.at + event.session_s if owner == event.gone else max(each.at for each in seen if each.at < others[0])
+                    stopped = (
+                        event.at + event.session_s
+                        if owner == event.gone
+                        else max(each.at for each in seen if each.at < others[0])
+                    )
                     self.resumed = max(self.resumed, others[0] - stopped)
         return longest / longest_quiet
 
 
 def _longest_gap(seen: list[Delivered], begin: float, end: float) -> float:
-    """The longest time without a message between two moments; what had not come by the end counts, too."""
+    """Return the longest time without a message between ``begin`` and ``end``."""
     times = [each.at for each in seen if begin <= each.at <= end]
     return max(later - earlier for earlier, later in pairwise([begin, *times, end]))
 
@@ -202,7 +221,7 @@ class _Child(NamedTuple):
     path: Path
 
     def delivered(self) -> list[Delivered]:
-        """What came to it."""
+        """Return the messages that it received."""
         rows = [line.split(" ") for line in self.path.read_text("utf-8").splitlines()]
         return [Delivered(float(at), (broker, int(queue_id)), self.name) for at, broker, queue_id in rows]
 

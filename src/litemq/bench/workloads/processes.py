@@ -1,4 +1,4 @@
-"""Load that does not stand in the way of whoever measures: each client in a process of its own, as users have them."""
+"""Processes for load that must not slow the measuring process."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["flow", "processes"]
 @contextmanager
 def processes(count: int) -> Iterator[Executor]:
     """Start ``count`` processes that have imported this module."""
-    with ProcessPoolExecutor(count, get_context("spawn"), _die_at_once) as pool:
+    with ProcessPoolExecutor(count, get_context("spawn"), _reset_sigint) as pool:
         wait([pool.submit(_begin) for _ in range(count)])
         yield pool
 
 
-def _die_at_once() -> None:
-    """At Ctrl-C, and without a word: whoever started them says what there is to say."""
+def _reset_sigint() -> None:
+    """Let Ctrl-C end the process without a traceback; the parent reports it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _begin() -> None:
-    """There is nothing to do."""
+    """Do nothing: the first call starts a process."""
 
 
 def flow(url: str, **options: Any) -> LoadResult:
-    """``measure_latency``, for a process of its own."""
+    """Run ``measure_latency`` in another process."""
     return run(measure_latency(url, **options))

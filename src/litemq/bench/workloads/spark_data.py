@@ -1,4 +1,4 @@
-"""What the Spark suite reads: logs as a broker writes them, of messages that do not compress, and the same rows in Parquet."""
+"""Data of the Spark suite: logs of incompressible messages, and the same rows in Parquet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNCONFIRMED = 64 << 20
 
 
 class Rows(NamedTuple):
-    """A topic, and how many records of which size it has."""
+    """A topic with the number and size of its records."""
 
     topic: str
     messages: int
@@ -29,14 +29,16 @@ class Rows(NamedTuple):
 
 
 def open_log(directory: Path) -> DiskStore:
-    """A log to be filled before its broker starts: through the broker it would take as long as the measurements."""
+    """Open a log to fill directly, since filling it through a broker would take too long."""
     return DiskStore(directory, StoreConfig(), SystemClock())
 
 
 def fill_topic(store: DiskStore, rows: Rows) -> None:
-    """Records whose bodies are a quarter shorter or longer than in the middle, as messages differ."""
+    """Fill a topic with records whose body sizes vary by up to a quarter."""
     topic = store.create_topic(rows.topic, _QUEUES)
-    template = RecordTemplate(rows.topic, tags=["paid"], born_host="10.0.0.17:51234", properties={"region": "eu-central-1"})
+    template = RecordTemplate(
+        rows.topic, tags=["paid"], born_host="10.0.0.17:51234", properties={"region": "eu-central-1"}
+    )
     randomness = random.Random(rows.record_bytes)
     fixed = len(template.encode(b"", message_id=_message_id(0), keys=(_key(0),)))
     body = rows.record_bytes - fixed
@@ -72,5 +74,5 @@ def _key(number: int) -> str:
 
 
 def as_parquet(spark: SparkSession, log: Path, file: Path) -> None:
-    """The same rows, every column, in uncompressed Parquet."""
+    """Write the rows of ``log`` with all columns as uncompressed Parquet."""
     spark.read.format("litemq-log").load(str(log)).write.option("compression", "uncompressed").parquet(str(file))

@@ -1,4 +1,4 @@
-"""How long a micro-batch takes: of our source, and of the one that Spark has in itself."""
+"""Durations of micro-batches: of the ``litemq`` source, and of Spark's ``rate`` source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TOPIC: Final = "ticks"
 
 
 class MicroBatches:
-    """Streams to nowhere, each batch with some rows, one batch after another."""
+    """Streams of small batches to Spark's ``noop`` sink."""
 
     def __init__(self, spark: SparkSession, url: str, folder: Path, *, seconds: float) -> None:
         self._spark = spark
@@ -42,12 +42,16 @@ class MicroBatches:
         return self._run("rate", self._spark.readStream.format("rate").option("rowsPerSecond", _PER_SECOND).load())
 
     def litemq_ms(self) -> float:
-        stream = self._spark.readStream.format("litemq").options(url=self._url, subscribe=_TOPIC, startingOffsets="latest").load()
+        stream = (
+            self._spark.readStream.format("litemq")
+            .options(url=self._url, subscribe=_TOPIC, startingOffsets="latest")
+            .load()
+        )
         with _sending(self._url):
             return self._run("litemq", stream)
 
     def ratio(self) -> float:
-        """Of the two as they were measured last."""
+        """Return the ratio of the last two measurements."""
         return self._medians["litemq"] / self._medians["rate"]
 
     def _run(self, name: str, stream: DataFrame) -> float:
@@ -56,23 +60,31 @@ class MicroBatches:
         try:
             spent: dict[int, float] = {}  # by batch
             begin = time.monotonic()
-            # On a busy machine a stream takes long to begin, and its batches long to be enough.
-            while (took := time.monotonic() - begin) < self._seconds or (len(spent) < 2 * _WARM_UP and took < _AT_MOST_S):
+            # On a busy machine, a stream starts late and needs longer for enough batches.
+            while (took := time.monotonic() - begin) < self._seconds or (
+                len(spent) < 2 * _WARM_UP and took < _AT_MOST_S
+            ):
                 query.awaitTermination(1)
-                spent |= {one.batchId: one.durationMs["triggerExecution"] for one in query.recentProgress if one.numInputRows > 0}
+                spent |= {
+                    one.batchId: one.durationMs["triggerExecution"]
+                    for one in query.recentProgress
+                    if one.numInputRows > 0
+                }
         finally:
             query.stop()
             shutil.rmtree(checkpoint)
         counted = [spent[batch] for batch in sorted(spent)[_WARM_UP:]]
         if not counted:
-            raise LiteMQError(f"the stream of {name} had {len(spent)} batches in {_AT_MOST_S:g} s: the machine is too busy to tell")
+            raise LiteMQError(
+                f"the stream of {name} had only {len(spent)} batches in {_AT_MOST_S:g} s: the machine is too busy"
+            )
         self._medians[name] = float(median(counted))
         return self._medians[name]
 
 
 @contextmanager
 def _sending(url: str) -> Iterator[None]:
-    """As many messages a second as the rate source makes."""
+    """Send as many messages per second as the rate source generates."""
     done = threading.Event()
 
     def send() -> None:

@@ -1,4 +1,4 @@
-"""The measurements of the store that need a large backlog, many queues or another process."""
+"""Store workloads that need a large backlog, many queues or another process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _store(path: Path) -> DiskStore:
 
 
 def _evict(path: Path) -> None:
-    """Take files out of the cache: what is read next comes from the disk."""
+    """Evict files from the page cache, so that the next reads come from the disk."""
     os.sync()
     for file in sorted(path.rglob("*")):
         if file.is_file():
@@ -45,7 +45,7 @@ def _evict(path: Path) -> None:
 
 
 async def _stall_beside(work: list[Coroutine[Any, Any, None]]) -> float:
-    """By how many milliseconds a timer of one was late, p99, while some work was done."""
+    """Measure the p99 lateness (ms) of a 1 ms timer while ``work`` runs."""
     late: list[float] = []
 
     async def watch() -> None:
@@ -61,7 +61,7 @@ async def _stall_beside(work: list[Coroutine[Any, Any, None]]) -> float:
 
 
 class Backlog:
-    """A data directory with a backlog in four queues, made when it is first needed."""
+    """A data directory with a backlog in four queues, created on first use."""
 
     def __init__(self, path: Path, batch: bytes, batches: int) -> None:
         self._made_at = path
@@ -78,7 +78,7 @@ class Backlog:
         return self._made_at
 
     def stall(self) -> float:
-        """Milliseconds that the event loop was kept from a timer of one, p99, while the whole backlog was read cold."""
+        """Measure the p99 stall (ms) of the event loop while the backlog is read cold."""
         store = _store(self.path)
         topic = store.state.topic("orders")
         if topic is None:
@@ -86,8 +86,8 @@ class Backlog:
 
         async def consume(queue: int) -> None:
             key = QueueKey(topic.topic_id, queue)
-            at = store.state.least.get(key, 0)
-            while at < store.state.next.get(key, 0):
+            at = store.state.start_offsets.get(key, 0)
+            while at < store.state.end_offsets.get(key, 0):
                 data = await store.pull(key, at, _PULL_MESSAGES, _PULL_BYTES)
                 at = int.from_bytes(data[-len(self._batch) // 1000 :][24:32], "big") + 1
 
@@ -97,7 +97,7 @@ class Backlog:
         return stalled
 
     def bare_stall(self) -> float:
-        """The same while threads only read the same files: what the machine gives."""
+        """Measure the same while threads read the same files, as a baseline."""
         pool = ThreadPoolExecutor(_BARE_READERS)
 
         async def read(segments: list[Path]) -> None:
@@ -114,7 +114,7 @@ class Backlog:
         return stalled
 
     def over_bare_read(self) -> float:
-        """Bytes a second through the queues from the start, against a bare sequential read of the same segments, both from the disk."""
+        """Return the read rate through the queues, relative to reading the segments."""
         record_bytes = len(self._batch) // 1000
         _evict(self.path)
         begin = time.perf_counter()
@@ -154,7 +154,7 @@ append_forever(Path(sys.argv[1]), Path(sys.argv[2]).read_bytes())
 
 
 def append_forever(path: Path, batch: bytes) -> None:
-    """Append until the process is killed; say when it has begun."""
+    """Append until the process is killed; print a line after the first hundred batches."""
     store = _store(path)
     topic = store.create_topic("orders", _QUEUES)
     number = 0
@@ -167,14 +167,14 @@ def append_forever(path: Path, batch: bytes) -> None:
 
 
 def time_to_restart(path: Path, batch: bytes) -> float:
-    """Seconds from opening a directory whose writer was killed under load until its last message has been read."""
+    """Measure the seconds to open a directory after SIGKILL and read its last message."""
     chunk = path.with_name("chunk")
     chunk.write_bytes(batch)
     command = [sys.executable, "-c", _APPEND_UNTIL_KILLED, str(path), str(chunk)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:  # noqa: S603
         try:
             if child.stdout is None or not child.stdout.readline():
-                raise RuntimeError("the writer died by itself")
+                raise RuntimeError("the writer exited unexpectedly")
             time.sleep(3)
         finally:
             child.send_signal(signal.SIGKILL)
@@ -182,18 +182,18 @@ def time_to_restart(path: Path, batch: bytes) -> float:
     store = _store(path)
     topic = store.state.topic("orders")
     if topic is None:
-        raise RuntimeError("the topic is gone")
+        raise RuntimeError("the topic is missing")
     key = QueueKey(topic.topic_id, 0)
-    last = store.read_queue(key, store.state.next[key] - 1, 1)
+    last = store.read_queue(key, store.state.end_offsets[key] - 1, 1)
     spent = time.perf_counter() - begin
     store.close()
     if not last:
-        raise RuntimeError("the last message is gone")
+        raise RuntimeError("the last message is missing")
     return spent
 
 
 class Width:
-    """Very many queues in a process of its own: a message to each in turn, checkpoint, restart, read from all."""
+    """Many queues, in another process: a message to each, checkpoint, restart, read from all."""
 
     def __init__(self, path: Path, queues: int) -> None:
         self._path = path
@@ -225,9 +225,10 @@ print(json.dumps(run_width(Path(sys.argv[1]), int(sys.argv[2]))))
 
 
 def run_width(path: Path, queues: int) -> dict[str, float]:
-    """Seconds of the slowest checkpoint, and the most memory and open files at any time."""
+    """Return the seconds of the slowest checkpoint, and the peaks of memory and open files."""
     template = {
-        topic: RecordTemplate(f"topic-{topic}").encode(b"x" * 100, message_id="m") for topic in range(-(-queues // _QUEUES_A_TOPIC))
+        topic: RecordTemplate(f"topic-{topic}").encode(b"x" * 100, message_id="m")
+        for topic in range(-(-queues // _QUEUES_A_TOPIC))
     }
     checkpoints, files = [], []
 

@@ -1,6 +1,7 @@
-"""Very many timers: how fast they are taken, how punctually they come while everything else goes on, what they cost.
+"""Timer workload: insert rate, lateness under normal load, memory and disk usage of many timers.
 
-Nothing may come early, by the clock of the broker that stored it; nothing may be missing, or come twice: either is an error, not a figure.
+An early timer, by the clock of the broker that stored it, and a missing or duplicated one are
+errors.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ _TOPIC: Final = "reminders"
 _FLOW: Final = "flow"
 _AT_ONCE: Final = 5_000  # messages of one send_batch
 _DIFFERENT: Final = 10_000  # delays
-_CALLS: Final = 4  # of send_batch at a time
+_CALLS: Final = 4  # concurrent calls of send_batch
 _PRODUCERS: Final = 2  # processes
 _FARTHEST_DAYS: Final = 364.0
 _NEAREST_DAYS: Final = 0.1
-_QUIET_S: Final = 3.0  # between inserting and the first that is due
+_QUIET_S: Final = 3.0  # between the insert and the first due time
 _LATEST_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Punctuality:
-    """How late timers came to whoever consumes them."""
+    """The lateness of timers at their consumer."""
 
     p50_ms: float
     p99_ms: float
@@ -57,7 +58,7 @@ class Punctuality:
 
 @dataclass(frozen=True, slots=True)
 class TimerRun:
-    """What one run of everything saw."""
+    """The results of one run."""
 
     inserted_per_s: float
     late: Punctuality
@@ -76,7 +77,7 @@ class TimerRun:
 
 
 class TimersAtScale:
-    """Many timers pending for up to a year, some thousands due each second, and normal messages besides."""
+    """Many timers pending for up to a year, some due per second, and normal messages."""
 
     def __init__(self, scale: float) -> None:
         self._pending = max(5_000, int(_PENDING * scale))
@@ -86,7 +87,7 @@ class TimersAtScale:
         self.last: TimerRun
 
     def insert_rate(self) -> float:
-        """Run everything once; gives how many timers a second were taken."""
+        """Run the workload once, and return the timers inserted per second."""
         with running_broker() as broker:
             self.last = run(self._work(broker))
         return self.last.inserted_per_s
@@ -98,25 +99,29 @@ class TimersAtScale:
                     await mq.admin.create_topic(topic, queues=4)
                 inserted = await self._insert(broker.url, others)
                 derived, resident = broker.derived_bytes, broker.resident_bytes
-                late, normal, most_resident = await self._fire(mq, broker, others)
-        return TimerRun(inserted, late, normal, max(resident, most_resident), derived, self._pending)
+                late, normal, peak_resident = await self._fire(mq, broker, others)
+        return TimerRun(inserted, late, normal, max(resident, peak_resident), derived, self._pending)
 
     async def _insert(self, url: str, others: Executor) -> float:
-        """How many timers a second are taken from several producers."""
+        """Measure timers per second from several producers."""
         loop = asyncio.get_running_loop()
         each = self._pending // _PRODUCERS
         spans = await asyncio.gather(*(loop.run_in_executor(others, _insert, url, each) for _ in range(_PRODUCERS)))
         return each * _PRODUCERS / (max(end for _, end in spans) - min(begin for begin, _ in spans))
 
-    async def _fire(self, mq: AsyncClient, broker: RunningBroker, others: Executor) -> tuple[Punctuality, LoadResult, int]:
-        """The timers of a minute, and how late they come while as much else flows as always."""
+    async def _fire(
+        self, mq: AsyncClient, broker: RunningBroker, others: Executor
+    ) -> tuple[Punctuality, LoadResult, int]:
+        """Fire the timers of a minute, and measure their lateness while normal messages are sent."""
         count = int(self._rate * self._seconds)
         first_ms = int((time.time() + _QUIET_S + count / 50_000) * 1000)
         await _send(mq, _near(count, first_ms, self._rate))
         receiving = asyncio.create_task(_receive(broker.url, count))
         seconds = _QUIET_S + self._seconds
-        normally = partial(flow, broker.url, topic=_FLOW, rate=self._normal, size=1024, seconds=seconds, durability="memory")
-        normal = asyncio.get_running_loop().run_in_executor(others, normally)
+        measure = partial(
+            flow, broker.url, topic=_FLOW, rate=self._normal, size=1024, seconds=seconds, durability="memory"
+        )
+        normal = asyncio.get_running_loop().run_in_executor(others, measure)
         peak_bytes = 0
         try:
             until = first_ms / 1000 + self._seconds + _LATEST_S
@@ -131,17 +136,25 @@ class TimersAtScale:
             return await receiving, result, peak_bytes
         finally:
             receiving.cancel()
-            await asyncio.gather(receiving, normal, return_exceptions=True)  # the other process ends by itself
+            await asyncio.gather(receiving, normal, return_exceptions=True)  # the other process ends without a signal
 
 
 def _far() -> list[OutgoingMessage]:
-    """Timers that are due at any time of the next year, but not in the next hours. To be sent again and again: their delay begins each time."""
+    """Return timers due within the next year, but not in the next hours.
+
+    They can be sent repeatedly, since a delay starts at each send.
+    """
     chance = Random(7)  # the same in each run
-    return [OutgoingMessage(_BODY, delay=86_400 * chance.uniform(_NEAREST_DAYS, _FARTHEST_DAYS)) for _ in range(_DIFFERENT)]
+    return [
+        OutgoingMessage(_BODY, delay=86_400 * chance.uniform(_NEAREST_DAYS, _FARTHEST_DAYS)) for _ in range(_DIFFERENT)
+    ]
 
 
 def _near(count: int, first_ms: int, per_s: int) -> Iterator[OutgoingMessage]:
-    """Timers that are due one after another, so many a second: each knows its number and its time."""
+    """Yield timers that are due one after another, ``per_s`` per second.
+
+    Each body has its number and due time.
+    """
     for number in range(count):
         due = first_ms + number * 1000 // per_s
         mark = number.to_bytes(8, "big") + due.to_bytes(8, "big")
@@ -149,11 +162,11 @@ def _near(count: int, first_ms: int, per_s: int) -> Iterator[OutgoingMessage]:
 
 
 def _insert(url: str, count: int) -> tuple[float, float]:
-    """Send so many timers; returns when that began and ended, by a clock that is the same in all processes."""
+    """Send ``count`` timers; return the start and end by the monotonic clock."""
 
     async def insert() -> tuple[float, float]:
         async with AsyncClient(url, buffer_bytes=128 << 20) as mq:
-            await mq.send(_TOPIC, b"first", delay=timedelta(days=_FARTHEST_DAYS))  # routes and connections are there from here on
+            await mq.send(_TOPIC, b"first", delay=timedelta(days=_FARTHEST_DAYS))  # loads routes and opens connections
             far = _far()
             began = time.monotonic()
             await _send(mq, islice(cycle(far), count))
@@ -173,7 +186,7 @@ async def _send(mq: AsyncClient, messages: Iterator[OutgoingMessage]) -> None:
 
 
 async def _receive(url: str, count: int) -> Punctuality:
-    """Take what comes until all have; each once, and none before its time."""
+    """Receive ``count`` timers. Raise if one is early or duplicated."""
     late = array("d")
     missing = np.ones(count, np.bool_)
     async with AsyncClient(url) as mq:
@@ -181,9 +194,9 @@ async def _receive(url: str, count: int) -> Punctuality:
             now = time.time_ns() / 1e6
             number, due = int.from_bytes(message.body[:8], "big"), int.from_bytes(message.body[8:16], "big")
             if message.store_timestamp < due:
-                raise LiteMQError(f"timer {number} came {due - message.store_timestamp} ms before its time")
+                raise LiteMQError(f"timer {number} fired {due - message.store_timestamp} ms early")
             if not missing[number]:
-                raise LiteMQError(f"timer {number} came twice")
+                raise LiteMQError(f"timer {number} fired twice")
             missing[number] = False
             late.append(now - due)
             if len(late) == count:

@@ -2,7 +2,7 @@
 
 Entry points: ``FairQueue`` (which sends go next while the disk is behind), ``Quotas`` (rates per
 client), ``Backlog`` (how far a queue may run ahead of its slowest group), ``check_due`` (how far
-ahead a message may be delayed) and ``uniform_claims`` (the claims of records: producer, sequence,
+ahead a message may be delayed) and ``read_claims`` (the claims of records: producer, sequence,
 durability, due time).
 
 Invariants: a runaway producer uses bounded memory and barely slows other clients. A refused send

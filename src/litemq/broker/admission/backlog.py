@@ -16,7 +16,7 @@ from litemq.errors import BacklogFullError
 from litemq.format.batches.scan import scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.state import QueueKey, Topic
 from litemq.storage.store import Store
 from litemq.types import DeadReason, RecordKind
 
@@ -26,7 +26,7 @@ _NO_GROUPS: Final = 1024  # a queue without groups is checked again after this m
 
 
 class Backlog:
-    """Checked before each append, so a table has the offset up to which a queue is not full."""
+    """Checks queues before each append. A table has the offset below which a queue is not full."""
 
     def __init__(self, store: Store, clock: Clock, max_backlog: int) -> None:
         """``max_backlog`` is the limit of topics without a setting of their own."""
@@ -35,20 +35,20 @@ class Backlog:
         self._max_backlog = max_backlog
         self._free_below: dict[QueueKey, int] = {}
 
-    def check(self, topic: TopicFacts, queue_id: int) -> None:
+    def check(self, topic: Topic, queue_id: int) -> None:
         """Raise if the queue is full."""
         key = QueueKey(topic.topic_id, queue_id)
         if self._is_full(topic, key) and not topic.backlog_dead_letters:
             raise BacklogFullError(
-                f"queue {queue_id} of {topic.name!r} has {self._limit(topic)} messages behind its slowest group: let the group catch up, "
-                f"delete it, or raise max_backlog"
+                f"queue {queue_id} of topic {topic.name!r} is full: its slowest group is {self._limit(topic)} messages "
+                "behind. Let the group catch up, delete it, or raise the topic's max_backlog"
             )
 
-    def _limit(self, topic: TopicFacts) -> int:
+    def _limit(self, topic: Topic) -> int:
         return topic.max_backlog or self._max_backlog
 
-    def _is_full(self, topic: TopicFacts, key: QueueKey) -> bool:
-        end_offset = self._store.state.next.get(key, 0)
+    def _is_full(self, topic: Topic, key: QueueKey) -> bool:
+        end_offset = self._store.state.end_offsets.get(key, 0)
         if end_offset < self._free_below.get(key, 0):
             return False
         offsets = self._group_offsets(key)
@@ -60,12 +60,12 @@ class Backlog:
 
     def _group_offsets(self, key: QueueKey) -> dict[str, int]:
         """Return the offset of each group in the queue."""
-        progress, start_offset = self._store.state.delivery.progress, self._store.state.least.get(key, 0)
+        progress, start_offset = self._store.state.parts.progress, self._store.state.start_offsets.get(key, 0)
         return {group: max(start_offset, progress.offsets[group, key]) for group in progress.groups_of(key)}
 
-    def appended(self, topic: TopicFacts, queue_ids: set[int], batch: bytearray) -> None:
-        """If the topic has ``backlog_dead_letters``, append dead letters for the messages of
-        ``batch`` beyond the limit.
+    def dead_letter_excess(self, topic: Topic, queue_ids: set[int], batch: bytearray) -> None:
+        """If the topic has ``backlog_dead_letters``, dead-letter the messages of the appended
+        ``batch`` that are beyond the limit.
         """
         if not topic.backlog_dead_letters:
             return
@@ -78,7 +78,9 @@ class Backlog:
         dead: list[DeadDelivery] = []
         for key in full:
             for group, offset in self._group_offsets(key).items():
-                too_many = (header["queue_id"] == key.queue_id) & (header["queue_offset"] >= offset + self._limit(topic))
+                too_many = (header["queue_id"] == key.queue_id) & (
+                    header["queue_offset"] >= offset + self._limit(topic)
+                )
                 for number in np.flatnonzero(too_many & (header["kind"] == RecordKind.MESSAGE)).tolist():
                     record = bytes(batch[bounds[number] : bounds[number + 1]])
                     at = int(header["queue_offset"][number])

@@ -21,7 +21,7 @@ from litemq.net.frame import Frame
 __all__ = ["FREE_BYTES", "FairQueue", "WaitingSend"]
 
 FREE_BYTES: Final = 1 << 20  # while fewer bytes are unconfirmed, no request waits
-_OWN_BYTES: Final = 256 << 10  # that each caller may add beyond that until the disk has caught up
+_OWN_BYTES: Final = 256 << 10  # each caller may add these beyond that
 _MAX_QUEUE_BYTES: Final = 32 << 20
 _MIN_QUEUE_BYTES: Final = 1 << 20
 _REMEMBERED_S: Final = 1.0
@@ -31,7 +31,7 @@ WaitingSend = tuple[Caller, Frame, int, int]
 
 
 class FairQueue:
-    """The queues of all callers. No I/O; ``now`` is the time of a clock that never falls."""
+    """The queues of all callers. Pure: ``now`` is the time of a monotonic clock."""
 
     def __init__(self, max_bytes: int) -> None:
         """``max_bytes`` bounds the waiting requests, and the unconfirmed bytes of a lone caller."""
@@ -59,7 +59,11 @@ class FairQueue:
         if caller in self._queues:
             return False  # earlier requests of this caller wait
         added = self._added.get(caller, 0) + size
-        if unconfirmed > FREE_BYTES and added > _OWN_BYTES and not (unconfirmed <= self._max_bytes and self._is_alone(caller, now)):
+        if (
+            unconfirmed > FREE_BYTES
+            and added > _OWN_BYTES
+            and not (unconfirmed <= self._max_bytes and self._is_alone(caller, now))
+        ):
             return False
         self._added[caller] = added
         return True
@@ -78,7 +82,7 @@ class FairQueue:
         self._sizes[caller] = size
         return True
 
-    def caught_up(self, now: float) -> list[WaitingSend]:
+    def take_next(self, now: float) -> list[WaitingSend]:
         """Take the next requests: the same share of each queue, about ``FREE_BYTES`` in total."""
         self._added.clear()
         for caller in [caller for caller, seen in self._seen_at.items() if now - seen > _REMEMBERED_S]:

@@ -15,14 +15,16 @@ _KEPT: Final = 10_000  # clients with a throttle; a forgotten client begins with
 
 
 class Quotas:
-    """Off while both rates are 0."""
+    """The rate limits of all clients. Off while both rates are 0."""
 
     def __init__(self, clock: Clock, messages_per_s: int, bytes_per_s: int) -> None:
         self._clock = clock
         self._messages_per_s = messages_per_s
         self._bytes_per_s = bytes_per_s
         self.is_on = messages_per_s > 0 or bytes_per_s > 0
-        self._throttles: dict[str, tuple[Throttle, Throttle]] = {}  # messages and bytes by client, the latest client last
+        self._throttles: dict[
+            str, tuple[Throttle, Throttle]
+        ] = {}  # messages and bytes by client, the latest client last
 
     def take(self, client_id: str, messages: int, size: int) -> None:
         """Count a request of ``messages`` and ``size`` bytes.
@@ -46,7 +48,8 @@ class Quotas:
         if wait_s or bytes_wait_s:
             wait_s = max(wait_s, bytes_wait_s)
             raise QuotaExceededError(
-                f"client {client_id!r} has sent more than {self._describe()}: send again in {wait_s:.3f} s", max(1, round(wait_s * 1000))
+                f"client {client_id!r} has exceeded its quota of {self._describe()}: retry in {wait_s:.3f} s",
+                max(1, round(wait_s * 1000)),
             )
         message_throttle.tokens -= messages
         byte_throttle.tokens -= size
@@ -54,4 +57,4 @@ class Quotas:
     def _describe(self) -> str:
         messages = f"{self._messages_per_s:,} messages" if self._messages_per_s else ""
         size = f"{self._bytes_per_s:,} bytes" if self._bytes_per_s else ""
-        return f"{' or '.join(filter(None, (messages, size)))} a second"
+        return f"{' or '.join(filter(None, (messages, size)))} per second"

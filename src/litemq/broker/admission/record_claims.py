@@ -1,8 +1,7 @@
 """The claims of sent records: producer, sequence, durability level, due time.
 
-Unsupported features are refused.
-
 A request of one record is read by itself. The requests of a busy tick are read together, by column.
+Records that need an unsupported feature are refused.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError, RecordFormatError, UnsupportedFeatureError
-from litemq.format.batches.producer_runs import stretches_of_batch
+from litemq.format.batches.producer_runs import find_batch_producer_runs
 from litemq.format.batches.scan import ScanStop, scan
-from litemq.format.batches.uniform_sends import sent_alike
-from litemq.format.columns.record_columns import RecordColumns, Word
+from litemq.format.batches.uniform_sends import uniform_sends
+from litemq.format.columns.record_columns import HeaderWord, RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES
 from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, Durability, MessageType
@@ -30,10 +29,10 @@ __all__ = [
     "HalfClaims",
     "UniformClaims",
     "check_halves",
-    "claims_of",
-    "claims_of_halves",
-    "priorities_of",
-    "uniform_claims",
+    "queue_priorities",
+    "read_claims",
+    "read_half_claims",
+    "read_uniform_claims",
 ]
 
 # The fields of a record that are read before it is appended: delay_time; after expire_at,
@@ -43,7 +42,9 @@ _CLAIMS_AT: Final = 72
 _PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.DELAY), int(MessageType.ORDER))
 _REPLICAS: Final = int(Durability.REPLICAS)
 ONLY_DEFAULT: Final = range(DEFAULT_PRIORITY, DEFAULT_PRIORITY + 1)
-_OF_CLASSES: Final = tuple(range(first, first + 256 // PRIORITY_CLASSES) for first in range(0, 256, 256 // PRIORITY_CLASSES))
+_CLASS_PRIORITIES: Final = tuple(
+    range(first, first + 256 // PRIORITY_CLASSES) for first in range(0, 256, 256 // PRIORITY_CLASSES)
+)
 
 
 class Claims(NamedTuple):
@@ -77,18 +78,18 @@ class HalfClaims(NamedTuple):
     due: int
 
 
-def priorities_of(queue_id: int, *, has_priorities: bool) -> range:
+def queue_priorities(queue_id: int, *, has_priorities: bool) -> range:
     """Return the priorities that messages of a queue may have."""
-    return _OF_CLASSES[queue_id % PRIORITY_CLASSES] if has_priorities else ONLY_DEFAULT
+    return _CLASS_PRIORITIES[queue_id % PRIORITY_CLASSES] if has_priorities else ONLY_DEFAULT
 
 
-def claims_of(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int, int, int, int]:
+def read_claims(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int, int, int, int]:
     """Return the ``Claims`` of one request as a plain tuple.
 
-    Raise if its records do not fit together or to the queue.
+    Raise if its records do not belong together or to the queue.
     """
     if len(batch) < FIXED_BYTES or int.from_bytes(batch[:4], "big") != len(batch):
-        return _claims_of_many(batch, priorities)
+        return _read_batch_claims(batch, priorities)
     due, producer_id, sequence, kind, priority, level = _CLAIMS.unpack_from(batch, _CLAIMS_AT)
     if priority not in priorities or kind not in _PLAIN_TYPES or level == _REPLICAS:
         _check_features(kind, level)
@@ -96,7 +97,7 @@ def claims_of(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int,
     return producer_id, sequence, 1, level, due
 
 
-def uniform_claims(
+def read_uniform_claims(
     joined: bytearray, sizes: list[int], topic_id: int, queue_ids: Sequence[int], *, has_priorities: bool = False
 ) -> UniformClaims | None:
     """Return the claims of many requests, whose batches of ``sizes`` bytes are ``joined``; ``None``
@@ -104,20 +105,20 @@ def uniform_claims(
     """
     found = scan(joined, limits=STORED_LIMITS)
     if found.stop is not ScanStop.END or found.starts.tolist() != list(accumulate(sizes[:-1], initial=0)):
-        return None  # some have several records, or are none
+        return None  # a request has several records, or is invalid
     columns = RecordColumns(joined, found.starts)
     anywhere, everywhere = columns.set_anywhere, columns.set_everywhere
-    meaning = anywhere[Word.MEANING]
-    if any(anywhere[Word.DUE : Word.EXPIRE]) or meaning != everywhere[Word.MEANING]:
+    attributes = anywhere[HeaderWord.ATTRIBUTES]
+    if any(anywhere[HeaderWord.DUE : HeaderWord.EXPIRE]) or attributes != everywhere[HeaderWord.ATTRIBUTES]:
         return None
-    kind, priority, level = meaning >> 24, meaning >> 16 & 0xFF, meaning >> 8 & 0xFF
+    kind, priority, level = attributes >> 24, attributes >> 16 & 0xFF, attributes >> 8 & 0xFF
     if kind not in _PLAIN_TYPES or level == _REPLICAS:
         return None
-    if not all(priority in priorities_of(queue_id, has_priorities=has_priorities) for queue_id in set(queue_ids)):
+    if not all(priority in queue_priorities(queue_id, has_priorities=has_priorities) for queue_id in set(queue_ids)):
         return None
-    stretches, table = stretches_of_batch(columns, topic_id, np.array(queue_ids), np.arange(len(sizes)), 0)
-    begins = (0, *(end for _, _, end in stretches[:-1]))
-    return UniformClaims(level, [(pair, table[begin]) for (pair, _, _), begin in zip(stretches, begins, strict=False)])
+    runs, table = find_batch_producer_runs(columns, topic_id, np.array(queue_ids), np.arange(len(sizes)), 0)
+    begins = (0, *(end for _, _, end in runs[:-1]))
+    return UniformClaims(level, [(pair, table[begin]) for (pair, _, _), begin in zip(runs, begins, strict=False)])
 
 
 def _check_priority(priority: int, priorities: range) -> None:
@@ -126,21 +127,27 @@ def _check_priority(priority: int, priorities: range) -> None:
         return
     if priorities is ONLY_DEFAULT:
         raise InvalidArgumentError(
-            f"priority={priority}: the topic has no priorities, so send with {DEFAULT_PRIORITY}, which is the default"
+            f"priority={priority}: the topic has no priorities. Send without a priority (the default is "
+            f"{DEFAULT_PRIORITY}), or create a topic with priorities"
         )
     raise InvalidArgumentError(
-        f"priority={priority} in a queue of the priorities {priorities[0]} … {priorities[-1]}: it belongs to queue × 8 + priority // 32"
+        f"priority={priority} does not fit the queue, which has the priorities {priorities[0]} … {priorities[-1]}: "
+        "send to queue × 8 + priority // 32"
     )
 
 
-def claims_of_halves(batch: bytes | memoryview, priorities: range) -> HalfClaims:
+def read_half_claims(batch: bytes | memoryview, priorities: range) -> HalfClaims:
     """Return the claims of the halves of one request.
 
-    Raise if they do not fit to the queue, or need an unsupported feature.
+    Raise if they do not belong to the queue, or need an unsupported feature.
     """
     found = scan(batch, limits=STORED_LIMITS)
     if found.stop is not ScanStop.END or not found.starts.size:
-        raise RecordFormatError("truncated" if found.stop is ScanStop.INCOMPLETE else "size", found.end, "a request holds whole records")
+        raise RecordFormatError(
+            "truncated" if found.stop is ScanStop.INCOMPLETE else "size",
+            found.end,
+            "a request must contain complete records",
+        )
     header = RecordColumns(batch, found.starts).header
     types = set(header["type"].tolist()) - {int(MessageType.TRANSACTION)}
     _check_features(_rarest_type(types), int(header["reliability"].max()))
@@ -149,16 +156,18 @@ def claims_of_halves(batch: bytes | memoryview, priorities: range) -> HalfClaims
     return HalfClaims(found.starts, int(header["delay_time"].max()))
 
 
-def check_halves(columns: RecordColumns, queue_ids: npt.NDArray[np.int64], priorities_of_queue: Callable[[int], range]) -> None:
-    """Raise if halves of producers do not fit to their queues, or have invalid fields."""
+def check_halves(
+    columns: RecordColumns, queue_ids: npt.NDArray[np.int64], priorities_of_queue: Callable[[int], range]
+) -> None:
+    """Raise if halves of producers do not belong to their queues, or have invalid fields."""
     header = columns.header
     if (header["type"] != MessageType.TRANSACTION).any() or header["producer_id"].any():
         raise InvalidArgumentError(
-            "a half has the type of transactions, and no producer id: its transaction and its number there tell it apart"
+            "a half must have the type TRANSACTION and no producer id: its transaction and its number identify it"
         )
     levels = header["reliability"]
     if (levels == Durability.NONE).any():
-        raise InvalidArgumentError("durability 'none' in a transaction: nobody would know whether it is whole. Choose 'memory' or 'disk'")
+        raise InvalidArgumentError("durability 'none' is not allowed in a transaction: choose 'memory' or 'disk'")
     _check_features(MessageType.NORMAL, int(levels.max()))
     for queue_id in set(queue_ids.tolist()):
         priorities = header["priority"][queue_ids == queue_id]
@@ -169,31 +178,38 @@ def check_halves(columns: RecordColumns, queue_ids: npt.NDArray[np.int64], prior
 def _check_features(kind: int, level: int) -> None:
     """Raise if a record needs a feature that this version does not support."""
     if level == Durability.REPLICAS:
-        raise UnsupportedFeatureError("durability 'replicas' needs replicas, and this broker has none: choose 'disk'")
+        raise UnsupportedFeatureError(
+            "durability 'replicas' is not supported, because this broker has no replicas: choose 'disk'"
+        )
     if kind not in _PLAIN_TYPES:
         raise UnsupportedFeatureError(
-            "a plain send of the type of transactions or broadcasts: begin a transaction with mq.transaction(…), and send all else as normal messages"
+            "a plain send cannot have the type TRANSACTION or BROADCAST: begin a transaction with `mq.transaction(…)`, "
+            "or send a normal message"
         )
 
 
-def _claims_of_many(batch: bytes, priorities: range) -> Claims:
-    """Return the claims of a request with several records. Raise if they do not fit together."""
-    alike = sent_alike(batch)
-    if alike is not None:
-        _check_features(alike.type, alike.level)
-        _check_priority(alike.priority, priorities)
-        return Claims(alike.producer_id, alike.sequence, alike.records, alike.level, alike.latest_due)
+def _read_batch_claims(batch: bytes, priorities: range) -> Claims:
+    """Return the claims of a request with several records. Raise if they do not belong together."""
+    uniform = uniform_sends(batch)
+    if uniform is not None:
+        _check_features(uniform.type, uniform.level)
+        _check_priority(uniform.priority, priorities)
+        return Claims(uniform.producer_id, uniform.sequence, uniform.records, uniform.level, uniform.latest_due)
     found = scan(batch, limits=STORED_LIMITS)
     count = found.starts.size
     if found.stop is not ScanStop.END or not count:
-        raise RecordFormatError("truncated" if found.stop is ScanStop.INCOMPLETE else "size", found.end, "a request holds whole records")
+        raise RecordFormatError(
+            "truncated" if found.stop is ScanStop.INCOMPLETE else "size",
+            found.end,
+            "a request must contain complete records",
+        )
     header = RecordColumns(batch, found.starts).header
     sequences = header["sequence"].astype(np.uint64)
     producer_id, first = int(header["producer_id"][0]), int(sequences[0])
     if (header["producer_id"] != header["producer_id"][0]).any():
-        raise InvalidArgumentError("the records of one request are of one producer")
+        raise InvalidArgumentError("the records of a request must all be from one producer")
     if producer_id and (sequences - sequences[0] != np.arange(count, dtype=np.uint64)).any():
-        raise InvalidArgumentError("the sequences of one request follow each other")
+        raise InvalidArgumentError("the sequences of a request must be consecutive")
     _check_features(_rarest_type(set(header["type"].tolist())), int(header["reliability"].max()))
     for priority in (int(header["priority"].min()), int(header["priority"].max())):
         _check_priority(priority, priorities)

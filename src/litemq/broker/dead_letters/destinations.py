@@ -10,14 +10,14 @@ from litemq.errors import LiteMQError, TopicNotFoundError
 from litemq.format.crc import crc32c
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record_decode import decode_record
-from litemq.storage.state import TopicFacts
+from litemq.storage.state import Topic
 from litemq.storage.state.topics import HALF_TOPIC_ID
 from litemq.storage.store import Store
 from litemq.types import PRIORITY_CLASSES, Stamp, priority_class
 
 __all__ = ["RedriveDestinations"]
 
-_MOST_STEPS: Final = 64  # from a retry to the one before it: more tries than anybody makes
+_MAX_STEPS: Final = 64  # back through the retries of a message
 
 
 class RedriveDestinations:
@@ -26,49 +26,51 @@ class RedriveDestinations:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def topic(self, name: str) -> TopicFacts:
+    def topic(self, name: str) -> Topic:
         """Return the topic called ``name``, or raise if it is gone."""
-        facts = self._store.state.topic(name)
-        if facts is None:
+        topic = self._store.state.topic(name)
+        if topic is None:
             raise TopicNotFoundError(
-                f"there is no topic {name!r} to send its dead letters to: create it again with `litemq topic create {name}`"
+                f"topic {name!r} of the dead letters does not exist: create it again with `litemq topic create {name}`"
             )
-        return facts
+        return topic
 
-    def queues_of(self, topic: str, dead_letters: Sequence[DeadLetter]) -> list[tuple[int, int]]:
+    def find_queues(self, topic: str, dead_letters: Sequence[DeadLetter]) -> list[tuple[int, int]]:
         """Return the topic id and queue id of each dead letter.
 
         In a thread: it may wait for the disk.
         """
-        facts = self.topic(topic)
-        return [(facts.topic_id, self._queue(facts, dead_letter) % facts.queues) for dead_letter in dead_letters]
+        found = self.topic(topic)
+        return [(found.topic_id, self._queue(found, dead_letter) % found.queues) for dead_letter in dead_letters]
 
     def with_priority(self, topic_id: int, queue_id: int, priority: int) -> int:
-        """The queue id of a message's priority, beside a queue id of the same queue."""
+        """Return the queue id for ``priority`` within the queue of ``queue_id``."""
         if not self._store.state.topics[topic_id].has_priorities:
             return queue_id
         return queue_id - queue_id % PRIORITY_CLASSES + priority_class(priority)
 
-    def _queue(self, topic: TopicFacts, dead_letter: DeadLetter) -> int:
+    def _queue(self, topic: Topic, dead_letter: DeadLetter) -> int:
         original = dead_letter.original()
         stamp = original.stamp
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             if stamp is None:
                 break
-            if self._is_of(topic, stamp.topic_id) or stamp.topic_id == HALF_TOPIC_ID:  # a half has the queue id of its destination
+            if (
+                self._is_of(topic, stamp.topic_id) or stamp.topic_id == HALF_TOPIC_ID
+            ):  # a half has the queue id of its destination
                 return stamp.queue_id
             stamp = self._before(stamp)
-        topic_id, _, rest = dead_letter.story.place.partition("/")
+        topic_id, _, rest = dead_letter.history.position.partition("/")
         queue_id = rest.partition("/")[0]
         if topic_id.isdecimal() and queue_id.isdecimal() and self._is_of(topic, int(topic_id)):
             return int(queue_id)
         # The queue is no longer known. Messages of one key still share a queue.
         return crc32c((original.record.sharding_key or original.record.message_id).encode())
 
-    def _is_of(self, topic: TopicFacts, topic_id: int) -> bool:
+    def _is_of(self, topic: Topic, topic_id: int) -> bool:
         """Return whether ``topic_id`` is the topic's, or was before the topic was created again."""
-        facts = self._store.state.topics.get(topic_id)
-        return facts is not None and facts.name == topic.name
+        other = self._store.state.topics.get(topic_id)
+        return other is not None and other.name == topic.name
 
     def _before(self, stamp: Stamp) -> Stamp | None:
         """Return the stamp of the record that ``stamp`` originates from, if it is still there."""
@@ -77,4 +79,4 @@ class RedriveDestinations:
         try:
             return decode_record(self._store.read_raw(stamp.origin), limits=STORED_LIMITS, verify_crc=False).stamp
         except LiteMQError:
-            return None  # retention took it, or it is damaged
+            return None  # retention deleted it, or it is damaged

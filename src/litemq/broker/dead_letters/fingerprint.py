@@ -14,11 +14,11 @@ from typing import Final
 from litemq.format.dead_letters import UNDECODABLE
 from litemq.types import DeadReason
 
-__all__ = ["fingerprint_of"]
+__all__ = ["error_fingerprint"]
 
 _TOP_FRAMES: Final = 3
 _DIGEST_BYTES: Final = 6
-_MOST_LOOKED_AT: Final = 32 << 10  # characters: a stack that is longer tells no more
+_MAX_STACK_CHARS: Final = 32 << 10  # the end of a longer stack is enough
 
 _FRAME: Final = re.compile(r'^ *File "([^"\n]{1,1024})", line \d+, in ([^\n]{1,256})$', re.MULTILINE)
 _ERROR_TYPE: Final = re.compile(r"[A-Za-z_][\w.]{0,255}(?=:|$|\()")
@@ -31,13 +31,13 @@ _LEFT_OUT: Final = (
 )
 
 
-def fingerprint_of(reason: DeadReason, detail: str, error: str, stack: str) -> str:
+def error_fingerprint(reason: DeadReason, detail: str, error: str, stack: str) -> str:
     """Return twelve hexadecimal digits, the same for errors with the same cause."""
     if detail == UNDECODABLE:
-        return _digest(UNDECODABLE, _error_type(error))  # where it was noticed says nothing: the body is at fault
-    frames = _FRAME.findall(stack[-_MOST_LOOKED_AT:])[-_TOP_FRAMES:]
+        return _digest(UNDECODABLE, _error_type(error))  # the body is the cause, not the frames that noticed it
+    frames = _FRAME.findall(stack[-_MAX_STACK_CHARS:])[-_TOP_FRAMES:]
     parts = [f"{_module(path)}:{function}" for path, function in frames] or [_shape(error)]
-    named = "" if error or frames else reason.name  # nothing is known but why it died
+    named = "" if error or frames else reason.name  # nothing else is known
     return _digest(named, detail, _error_type(error), *parts)
 
 

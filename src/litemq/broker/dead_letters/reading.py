@@ -6,7 +6,14 @@ import logging
 from typing import Final, NamedTuple
 
 from litemq.errors import CorruptStoreError, InvalidArgumentError, OffsetOutOfRangeError, StorageError
-from litemq.format.dead_letters import DEAD_PREFIX, DeadSelection, Story, dead_topic, original_of, story_of
+from litemq.format.dead_letters import (
+    DEAD_PREFIX,
+    DeadLetterHistory,
+    DeadSelection,
+    dead_topic,
+    history_from_properties,
+    original_record,
+)
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record_decode import decode_record
 from litemq.proto import wire_pb2 as wire
@@ -18,7 +25,7 @@ from litemq.types import DeadReason, Record, RecordKind, StoredRecord
 
 __all__ = ["DamagedDeadLetter", "DeadLetter", "DeadLetterReader", "selection_from_wire"]
 
-_MOST_IDS: Final = 10_000
+_MAX_IDS: Final = 10_000
 _LOG = logging.getLogger(__name__)
 
 
@@ -29,28 +36,28 @@ class DeadLetter(NamedTuple):
     queue_offset: int
     raw: bytes
     record: Record
-    story: Story
+    history: DeadLetterHistory
 
     def original(self) -> StoredRecord:
         """Return the record that died. Raise if the dead letter contains none."""
-        return original_of(self.record)
+        return original_record(self.record)
 
     def to_wire(self) -> DeadLetterFacts:
         """Return the entry of a list."""
-        record, story = self.record, self.story
+        record, history = self.record, self.history
         return DeadLetterFacts(
             log_offset=self.log_offset,
             queue_offset=self.queue_offset,
             message_id=record.message_id,
             keys=record.keys,
-            reason=story.reason,
-            detail=story.detail,
-            group=story.group,
-            consumer=story.consumer,
-            error=story.error,
-            tries=story.tries,
-            dead_at=story.dead_at,
-            fingerprint=story.fingerprint,
+            reason=history.reason,
+            detail=history.detail,
+            group=history.group,
+            consumer=history.consumer,
+            error=history.error,
+            tries=history.tries,
+            dead_at=history.dead_at,
+            fingerprint=history.fingerprint,
             size=len(self.raw),
         )
 
@@ -70,25 +77,26 @@ class DeadLetterReader:
 
     def topics(self) -> dict[str, int]:
         """Return the number of dead letters by topic, for all topics that have some."""
-        dead = [facts.name for facts in self._store.state.topics.values() if facts.name.startswith(DEAD_PREFIX) and not facts.deleted]
+        topics = self._store.state.topics.values()
+        dead = [topic.name for topic in topics if topic.name.startswith(DEAD_PREFIX) and not topic.deleted]
         counted = {name.removeprefix(DEAD_PREFIX): self.count(name.removeprefix(DEAD_PREFIX)) for name in sorted(dead)}
         return {topic: count for topic, count in counted.items() if count}
 
     def count(self, topic: str) -> int:
         """Return the number of dead letters of a topic."""
-        facts = self._store.state.topic(dead_topic(topic))
-        return 0 if facts is None else self._index.count(QueueKey(facts.topic_id, 0))
+        dead = self._store.state.topic(dead_topic(topic))
+        return 0 if dead is None else self._index.count(QueueKey(dead.topic_id, 0))
 
     def after(self, topic: str, log_offset: int, limit: int) -> list[int]:
         """Return the log offsets of up to ``limit`` dead letters after ``log_offset``, in the order
         in which they died.
         """
-        facts = self._store.state.topic(dead_topic(topic))
-        return [] if facts is None else self._index.after(QueueKey(facts.topic_id, 0), log_offset, limit)
+        dead = self._store.state.topic(dead_topic(topic))
+        return [] if dead is None else self._index.after(QueueKey(dead.topic_id, 0), log_offset, limit)
 
     @property
     def _index(self) -> DeadLetters:
-        return self._store.state.delivery.dead_letters
+        return self._store.state.parts.dead_letters
 
     def is_there(self, log_offset: int) -> bool:
         """Return whether ``log_offset`` has a dead letter that was neither redriven nor dropped."""
@@ -106,20 +114,23 @@ class DeadLetterReader:
         except (CorruptStoreError, StorageError) as error:
             _LOG.error("the dead letter at log offset %d cannot be read: %s", log_offset, error)
             return DamagedDeadLetter(log_offset, str(error))
-        stored = decode_record(raw, limits=STORED_LIMITS, verify_crc=False)  # which the store has done
+        stored = decode_record(raw, limits=STORED_LIMITS, verify_crc=False)  # the store has verified it
         if stored.stamp is None or stored.stamp.kind is not RecordKind.DEAD:
-            return DamagedDeadLetter(log_offset, "what stands there is no dead letter")
-        return DeadLetter(log_offset, stored.stamp.queue_offset, raw, stored.record, story_of(stored.record.properties))
+            return DamagedDeadLetter(log_offset, "the record is not a dead letter")
+        return DeadLetter(
+            log_offset, stored.stamp.queue_offset, raw, stored.record, history_from_properties(stored.record.properties)
+        )
 
 
 def selection_from_wire(message: wire.DeadSelection) -> DeadSelection:
     """Return the selection of a wire ``message``, or raise if it is invalid."""
-    if len(message.message_ids) > _MOST_IDS:
-        raise InvalidArgumentError(f"a selection of {len(message.message_ids)} message ids: name at most {_MOST_IDS} at a time")
+    if len(message.message_ids) > _MAX_IDS:
+        raise InvalidArgumentError(f"{len(message.message_ids)} message ids in a selection: name at most {_MAX_IDS}")
     try:
         reasons = frozenset(map(DeadReason, message.reasons))
     except ValueError:
-        raise InvalidArgumentError(f"reasons {list(message.reasons)[:8]}: choose of {', '.join(map(str, map(int, DeadReason)))}") from None
+        known = ", ".join(map(str, map(int, DeadReason)))
+        raise InvalidArgumentError(f"unknown reason in {list(message.reasons)[:8]}: choose from {known}") from None
     return DeadSelection(
         frozenset(message.message_ids),
         message.since,

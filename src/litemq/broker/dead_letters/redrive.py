@@ -34,11 +34,11 @@ __all__ = ["Redrive", "Redrives"]
 
 _READ_AT_ONCE: Final = 256
 _READ_BYTES: Final = 4 << 20
-_MOST_RUNNING: Final = 8
+_MAX_RUNNING: Final = 8
 _REMEMBERED: Final = 256
-_MOST_RECORDS: Final = 1_000
+_MAX_RECORDS: Final = 1_000
 _BURST_PARTS: Final = 10  # a tenth of a second's messages may go at once
-_LONGEST_WAIT: Final = 0.1  # before a cancellation is noticed
+_MAX_WAIT_S: Final = 0.1  # before a cancellation is noticed
 _RETRY_AFTER_MS: Final = 1_000
 _LOG = logging.getLogger(__name__)
 
@@ -104,13 +104,25 @@ class Redrives:
         self._redrives: dict[int, Redrive] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    def begin(self, topic: str, selection: DeadSelection, *, messages_per_s: int = 0, dry_run: bool = False, drop: bool = False) -> Redrive:
+    def begin(
+        self,
+        topic: str,
+        selection: DeadSelection,
+        *,
+        messages_per_s: int = 0,
+        dry_run: bool = False,
+        drop: bool = False,
+    ) -> Redrive:
         """Start a redrive as a task, and return it."""
-        if len(self._tasks) >= _MOST_RUNNING:
-            raise OverloadedError(f"{_MOST_RUNNING} redrives run here already: wait for one, or cancel it", _RETRY_AFTER_MS)
+        if len(self._tasks) >= _MAX_RUNNING:
+            raise OverloadedError(
+                f"{_MAX_RUNNING} redrives are running: wait for one to end, or cancel one", _RETRY_AFTER_MS
+            )
         if not drop:
             self._destinations.topic(topic)  # raises if the topic is gone
-        redrive = Redrive(next(self._numbers), topic, selection, dry_run, drop, self._reader.count(topic), self._store.log_end)
+        redrive = Redrive(
+            next(self._numbers), topic, selection, dry_run, drop, self._reader.count(topic), self._store.log_end
+        )
         while len(self._redrives) >= _REMEMBERED:
             self._redrives.pop(next(number for number, one in self._redrives.items() if one.ended.is_set()))
         self._redrives[redrive.redrive_id] = redrive
@@ -119,7 +131,7 @@ class Redrives:
 
         def over(_task: asyncio.Task[None]) -> None:
             del self._tasks[redrive.redrive_id]
-            redrive.end("cancelled", "the broker was stopped")  # unless it has ended
+            redrive.end("cancelled", "the broker stopped: start the redrive again to continue")  # unless it has ended
 
         task.add_done_callback(over)
         return redrive
@@ -132,8 +144,9 @@ class Redrives:
         redrive = self._redrives.get(redrive_id)
         if redrive is None:
             raise InvalidArgumentError(
-                f"no redrive has the number {redrive_id} here: the broker was restarted, or it is long over. Ask for the same selection again: "
-                "it goes on with what is left"
+                f"redrive {redrive_id} is unknown: the broker was restarted, or the redrive ended long ago. Start it "
+                "again "
+                "with the same selection to continue with the remaining dead letters"
             )
         return redrive
 
@@ -144,24 +157,26 @@ class Redrives:
         return redrive
 
     def close(self) -> None:
-        """The broker stops."""
+        """Stop all redrives, because the broker stops."""
         for task in self._tasks.values():
             task.cancel()
 
-    # One redrive --------------------------------------------------------------------------------------------------------------
+    # One redrive ----------------------------------------------------------------------------------
 
     async def _run(self, redrive: Redrive, throttle: Throttle) -> None:
         try:
             seen = -1
             while not redrive.is_stopping and (offsets := self._next(redrive, seen)):
-                found, seen = await asyncio.get_running_loop().run_in_executor(self._lookups, self._read, redrive, offsets)
+                found, seen = await asyncio.get_running_loop().run_in_executor(
+                    self._lookups, self._read, redrive, offsets
+                )
                 await self._take(redrive, found, throttle)
             redrive.end("cancelled" if redrive.is_stopping else "done")
         except LiteMQError as error:
             redrive.end("failed", str(error))
         except Exception:  # noqa: BLE001  clients that follow it get the error
             _LOG.exception("redrive %d of %s failed", redrive.redrive_id, redrive.topic)
-            redrive.end("failed", "the broker could not go on; its log says why")
+            redrive.end("failed", "the redrive failed: see the broker's log")
 
     def _next(self, redrive: Redrive, seen: int) -> list[int]:
         return [one for one in self._reader.after(redrive.topic, seen, _READ_AT_ONCE) if one < redrive.log_end]
@@ -179,7 +194,9 @@ class Redrives:
             if isinstance(dead_letter, DamagedDeadLetter):
                 redrive.selected += 1
                 redrive.damaged += 1
-            elif dead_letter is not None and redrive.selection.matches(dead_letter.record.message_id, dead_letter.story):
+            elif dead_letter is not None and redrive.selection.matches(
+                dead_letter.record.message_id, dead_letter.history
+            ):
                 redrive.selected += 1
                 found.append(dead_letter)
                 size += len(dead_letter.raw)
@@ -196,10 +213,10 @@ class Redrives:
             now_ns = self._clock.elapsed_ns()
             number = throttle.take(len(found), now_ns)
             if not number:
-                await asyncio.sleep(min(throttle.wait_seconds(1, now_ns), _LONGEST_WAIT))
+                await asyncio.sleep(min(throttle.wait_seconds(1, now_ns), _MAX_WAIT_S))
                 continue
             taken = [found.popleft() for _ in range(number)]
-            end = self._drop(redrive, taken) if redrive.drop else await self._send_on(redrive, taken)
+            end = self._drop(redrive, taken) if redrive.drop else await self._send_back(redrive, taken)
             await self._store.confirmed(end)
 
     def _count(self, redrive: Redrive, dead_letter: DeadLetter) -> bool:
@@ -214,8 +231,10 @@ class Redrives:
                 return False
         return True
 
-    async def _send_on(self, redrive: Redrive, dead_letters: list[DeadLetter]) -> int:
-        queues = await asyncio.get_running_loop().run_in_executor(self._lookups, self._destinations.queues_of, redrive.topic, dead_letters)
+    async def _send_back(self, redrive: Redrive, dead_letters: list[DeadLetter]) -> int:
+        queues = await asyncio.get_running_loop().run_in_executor(
+            self._lookups, self._destinations.find_queues, redrive.topic, dead_letters
+        )
         placed = [
             Placed(dead_letter.record.body, topic_id, queue_id, RecordKind.MESSAGE, dead_letter.log_offset)
             for dead_letter, (topic_id, queue_id) in zip(dead_letters, queues, strict=True)
@@ -235,37 +254,48 @@ class Redrives:
         going = sorted(dead_letter.log_offset for dead_letter in dead_letters if self._count(redrive, dead_letter))
         if not going:
             return 0
-        end = self._store.append_control(dropped(going)).end
+        end = self._store.append_control(drop_record(going)).end
         redrive.done += len(going)
         return end
 
-    # Edited dead letters --------------------------------------------------------------------------------------------------------
+    # Edited dead letters --------------------------------------------------------------------------
 
-    async def send_on_changed(self, topic: str, log_offsets: Sequence[int], records: bytes) -> list[bool]:
-        """Send the ``records`` that a client made of dead letters; return for each whether its dead
-        letter was still there.
+    async def send_edited(self, topic: str, log_offsets: Sequence[int], records: bytes) -> list[bool]:
+        """Send edited ``records`` in place of the dead letters at ``log_offsets``.
+
+        Return for each record whether its dead letter was still there.
         """
-        if not 1 <= len(log_offsets) <= _MOST_RECORDS:
-            raise InvalidArgumentError(f"{len(log_offsets)} dead letters: send on 1 … {_MOST_RECORDS} at a time")
+        if not 1 <= len(log_offsets) <= _MAX_RECORDS:
+            raise InvalidArgumentError(f"{len(log_offsets)} dead letters in one request: send 1 … {_MAX_RECORDS}")
         columns = check_batch(bytearray(records), limits=STORED_LIMITS)
         if len(columns) != len(log_offsets):
-            raise InvalidArgumentError(f"{len(columns)} records for {len(log_offsets)} dead letters")
+            raise InvalidArgumentError(
+                f"{len(columns)} records for {len(log_offsets)} dead letters: send one record for each"
+            )
         if not are_of_topic(columns, topic.encode()):
-            raise InvalidArgumentError(f"a record is not of topic {topic!r}")
+            raise InvalidArgumentError(
+                f"a record is not of topic {topic!r}: send all records to the topic of their dead letters"
+            )
         if len(set(log_offsets)) != len(log_offsets):
-            raise InvalidArgumentError("a dead letter is named twice")
-        dead_letters = await asyncio.get_running_loop().run_in_executor(self._lookups, lambda: list(map(self._reader.read, log_offsets)))
+            raise InvalidArgumentError("a dead letter is named twice: name each once")
+        dead_letters = await asyncio.get_running_loop().run_in_executor(
+            self._lookups, lambda: list(map(self._reader.read, log_offsets))
+        )
         found = [dead_letter for dead_letter in dead_letters if isinstance(dead_letter, DeadLetter)]
         if any(dead_letter.record.topic != f"%DLQ%{topic}" for dead_letter in found):
-            raise InvalidArgumentError(f"a dead letter is not of topic {topic!r}")
-        queues = await asyncio.get_running_loop().run_in_executor(self._lookups, self._destinations.queues_of, topic, found)
+            raise InvalidArgumentError(f"a dead letter is not of topic {topic!r}: name only dead letters of this topic")
+        queues = await asyncio.get_running_loop().run_in_executor(
+            self._lookups, self._destinations.find_queues, topic, found
+        )
         going = {
             dead_letter.log_offset: queue
             for dead_letter, queue in zip(found, queues, strict=True)
             if self._reader.is_there(dead_letter.log_offset)
         }
         placed, priorities = [], columns.header["priority"].tolist()
-        for log_offset, start, size, priority in zip(log_offsets, columns.starts.tolist(), columns.sizes.tolist(), priorities, strict=True):
+        for log_offset, start, size, priority in zip(
+            log_offsets, columns.starts.tolist(), columns.sizes.tolist(), priorities, strict=True
+        ):
             if log_offset in going:
                 topic_id, queue_id = going[log_offset]
                 queue_id = self._destinations.with_priority(topic_id, queue_id, priority)
@@ -277,7 +307,7 @@ class Redrives:
         return [log_offset in going for log_offset in log_offsets]
 
 
-def dropped(log_offsets: Sequence[int]) -> Control:
+def drop_record(log_offsets: Sequence[int]) -> Control:
     """Return the record that drops dead letters. ``log_offsets`` must rise."""
     steps = [later - earlier for earlier, later in zip((0, *log_offsets), log_offsets, strict=False)]
     return Control(dead_letters_dropped=DeadLettersDropped(log_offset_steps=steps))

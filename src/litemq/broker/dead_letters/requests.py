@@ -33,7 +33,7 @@ __all__ = ["DeadLetterRequests"]
 
 _LOOKED_AT: Final = 2_000  # dead letters for one answer; the client asks again for more
 _FACT_BYTES: Final = 4 << 10  # at most, about
-_MOST_FOLLOWING: Final = 1_000
+_MAX_FOLLOWERS: Final = 1_000
 _RETRY_AFTER_MS: Final = 1_000
 _STOPS_WITHIN: Final = 5.0  # seconds, enough for one batch
 
@@ -64,13 +64,15 @@ class DeadLetterRequests:
         request = parse(DeadLettersRequest, frame[3])
         check_name(request.topic)
         if request.most < 1:
-            raise InvalidArgumentError("most=0: choose at least 1")
+            raise InvalidArgumentError("limit=0: choose at least 1")
         selection = selection_from_wire(request.selection)
         offsets = self._reader.after(request.topic, request.after, _LOOKED_AT)
 
         self._answers.look_up(caller, frame, lambda: self._page(request, selection, offsets))
 
-    def _page(self, request: DeadLettersRequest, selection: DeadSelection, offsets: Sequence[int]) -> tuple[bytes, bytes]:
+    def _page(
+        self, request: DeadLettersRequest, selection: DeadSelection, offsets: Sequence[int]
+    ) -> tuple[bytes, bytes]:
         """Return the next selected dead letters of ``offsets``.
 
         In a thread: it may wait for the disk.
@@ -81,7 +83,9 @@ class DeadLetterRequests:
         is_end = len(offsets) < _LOOKED_AT
         for log_offset in offsets:
             dead_letter = self._reader.read(log_offset)
-            if isinstance(dead_letter, DeadLetter) and selection.matches(dead_letter.record.message_id, dead_letter.story):
+            if isinstance(dead_letter, DeadLetter) and selection.matches(
+                dead_letter.record.message_id, dead_letter.history
+            ):
                 size += len(dead_letter.raw) if request.whole else min(len(dead_letter.raw), _FACT_BYTES)
                 if len(facts) >= request.most or (facts and size > self._limits.max_pull_bytes):
                     is_end = False
@@ -107,7 +111,7 @@ class DeadLetterRequests:
         request = parse(RedriveRecordsRequest, frame[3])
 
         async def answer() -> tuple[bytes, bytes]:
-            done = await self._redrives.send_on_changed(check_name(request.topic), list(request.log_offsets), frame[4])
+            done = await self._redrives.send_edited(check_name(request.topic), list(request.log_offsets), frame[4])
             return RedriveRecordsAnswer(done=done).SerializeToString(), b""
 
         self._answers.later(caller, frame, answer())
@@ -115,9 +119,11 @@ class DeadLetterRequests:
     def _follow(self, caller: Caller, frame: Frame) -> None:
         request = parse(FollowRedriveRequest, frame[3])
         redrive = self._redrives.get(request.redrive_id)
-        if self._following >= _MOST_FOLLOWING:
-            raise OverloadedError(f"{_MOST_FOLLOWING} wait for redrives here already: ask again later", _RETRY_AFTER_MS)
-        self._answers.later(caller, frame, self._wait_for_end(redrive, min(request.wait_ms, self._limits.max_pull_wait_ms) / 1000))
+        if self._following >= _MAX_FOLLOWERS:
+            raise OverloadedError(f"{_MAX_FOLLOWERS} clients already follow redrives: retry later", _RETRY_AFTER_MS)
+        self._answers.later(
+            caller, frame, self._wait_for_end(redrive, min(request.wait_ms, self._limits.max_pull_wait_ms) / 1000)
+        )
 
     def _cancel(self, caller: Caller, frame: Frame) -> None:
         redrive = self._redrives.cancel(parse(FollowRedriveRequest, frame[3]).redrive_id)

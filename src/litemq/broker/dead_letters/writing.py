@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from litemq.broker.dead_letters.fingerprint import fingerprint_of
-from litemq.format.dead_letters import Story, encode_dead_letter
+from litemq.broker.dead_letters.fingerprint import error_fingerprint
+from litemq.format.dead_letters import DeadLetterHistory, encode_dead_letter
 from litemq.format.record import STAMPED_BYTES_AT
 from litemq.storage.state import QueueKey, dead_letter_topic
 from litemq.storage.store import Placed, Store
 from litemq.types import DeadReason, RecordKind
 
-__all__ = ["DeadDelivery", "dead_letter_records", "log_offset_of"]
+__all__ = ["DeadDelivery", "dead_letter_records", "read_log_offset"]
 
 
 class DeadDelivery(NamedTuple):
@@ -34,7 +34,7 @@ def dead_letter_records(store: Store, deliveries: list[DeadDelivery], now: int) 
     """Return the records of the dead letters of ``deliveries``, to be appended."""
     dead_letters = []
     for delivery in deliveries:
-        story = Story(
+        history = DeadLetterHistory(
             delivery.reason,
             delivery.detail,
             delivery.group,
@@ -44,14 +44,14 @@ def dead_letter_records(store: Store, deliveries: list[DeadDelivery], now: int) 
             delivery.stack,
             delivery.tries,
             now,
-            fingerprint_of(delivery.reason, delivery.detail, delivery.error, delivery.stack),
+            error_fingerprint(delivery.reason, delivery.detail, delivery.error, delivery.stack),
         )
         topic = store.system_topic(dead_letter_topic(store.state.topics[delivery.topic_id].name))
-        dead_letter = encode_dead_letter(bytes(delivery.record), story)
-        dead_letters.append(Placed(dead_letter, topic.topic_id, 0, RecordKind.DEAD, log_offset_of(delivery.record)))
+        dead_letter = encode_dead_letter(bytes(delivery.record), history)
+        dead_letters.append(Placed(dead_letter, topic.topic_id, 0, RecordKind.DEAD, read_log_offset(delivery.record)))
     return dead_letters
 
 
-def log_offset_of(record: bytes | memoryview) -> int:
+def read_log_offset(record: bytes | memoryview) -> int:
     """Return the log offset of a stored record, from its stamp."""
     return int.from_bytes(record[STAMPED_BYTES_AT : STAMPED_BYTES_AT + 8], "big")

@@ -58,7 +58,9 @@ class QueueAvailability:
         self._extended = Leases()  # leases whose deadline is later than in the log
         self._settled = RunSet()  # since the last record
         self._untried = Leases()  # returned without a try since the last record
-        self._ends: dict[int, dict[Run, int]] = {}  # by slot: tokens of leases that expire then, most of them settled before
+        self._ends: dict[
+            int, dict[Run, int]
+        ] = {}  # by slot: tokens of leases that expire then, most are settled before
         self._seen: tuple[QueueProgress | None, int] = (None, -1)
 
     @property
@@ -68,13 +70,13 @@ class QueueAvailability:
 
     @property
     def _queue(self) -> QueueProgress:
-        return self._progress.of_queue(*self._group_key) or _NOTHING
+        return self._progress.queue(*self._group_key) or _NOTHING
 
     def is_done(self, offset: int) -> bool:
         """Return whether the group has finished a message."""
         return offset < self.offset or offset in self._queue.done or offset in self._settled
 
-    # Following the log --------------------------------------------------------------------------------------------------------
+    # Following the log ----------------------------------------------------------------------------
 
     def refresh(self, now: int) -> list[Lease]:
         """Rebuild from the log's view if it has changed; return the leases to watch then."""
@@ -103,9 +105,9 @@ class QueueAvailability:
         self._seen = self._view()
 
     def _view(self) -> tuple[QueueProgress | None, int]:
-        return self._progress.of_queue(*self._group_key), self.offset
+        return self._progress.queue(*self._group_key), self.offset
 
-    # Granting -----------------------------------------------------------------------------------------------------------------
+    # Granting -------------------------------------------------------------------------------------
 
     def take(self, limit: int, end_offset: int) -> Iterator[Piece]:
         """Take up to ``limit`` messages below ``end_offset``, oldest first.
@@ -172,7 +174,7 @@ class QueueAvailability:
         self.returned.remove(0, offset)
         self.frontier = max(self.frontier, offset)
 
-    # Settling -----------------------------------------------------------------------------------------------------------------
+    # Settling -------------------------------------------------------------------------------------
 
     def settle(self, begin: int, end: int, token: int) -> tuple[list[Lease], list[Run]]:
         """Settle messages of the lease ``token``.
@@ -199,7 +201,7 @@ class QueueAvailability:
             self.returned.remove(lease.begin, lease.end)
             self._extended.remove(lease.begin, lease.end)
             self._settled.add(lease.begin, lease.end)
-            ends = self._ends.get(_slot_of(lease.deadline))
+            ends = self._ends.get(_deadline_slot(lease.deadline))
             if ends is not None:
                 ends.pop((lease.begin, lease.end), None)
         return mine, lost
@@ -243,7 +245,7 @@ class QueueAvailability:
 
         Return the slot at which to call ``end``, or ``None`` if an earlier call returned it.
         """
-        slot = _slot_of(lease.deadline)
+        slot = _deadline_slot(lease.deadline)
         ends = self._ends.get(slot)
         if ends is None:
             self._ends[slot] = {(lease.begin, lease.end): lease.token}
@@ -281,7 +283,7 @@ class QueueAvailability:
             yield lease._replace(begin=reached)
 
 
-def _slot_of(deadline: int) -> int:
+def _deadline_slot(deadline: int) -> int:
     return -(-deadline // _SLOT_MS) * _SLOT_MS
 
 

@@ -20,7 +20,7 @@ from litemq.errors import CorruptStoreError, LiteMQError, OffsetExpiredError
 from litemq.filters.filter import Filter
 from litemq.format.offset_runs import Run, RunSet
 from litemq.format.record_view import RecordView
-from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.state import QueueKey, Topic
 from litemq.storage.state.delivery.leases import Lease
 from litemq.storage.store import Store
 from litemq.types import DeadReason
@@ -68,7 +68,9 @@ class Grant:
 class GrantBuilder:
     """Builds the grant of one request."""
 
-    def __init__(self, store: Store, read_ahead: ReadAhead, topic: TopicFacts, request: GrantRequest, tick: TickRecord) -> None:
+    def __init__(
+        self, store: Store, read_ahead: ReadAhead, topic: Topic, request: GrantRequest, tick: TickRecord
+    ) -> None:
         self._store = store
         self._read_ahead = read_ahead
         self._group = tick.group
@@ -84,19 +86,26 @@ class GrantBuilder:
         request, grant, key = self._request, self.grant, queue.key
         if grant.size >= request.max_bytes or grant.error is not None or grant.is_out_of_time:
             return None
-        start_offset, end_offset = self._store.state.least.get(key, 0), self._store.state.next.get(key, 0)
+        start_offset, end_offset = (
+            self._store.state.start_offsets.get(key, 0),
+            self._store.state.end_offsets.get(key, 0),
+        )
         offset = queue.offset
         if offset < start_offset:  # retention was faster
             self._tick.done(key, offset, start_offset)
             queue.skipped_to(start_offset)
-            hint = ". The topic's archive has older ones, which leases do not give out: read them in queue mode, or with a reader"
+            hint = ". The topic's archive has older messages: read them in queue mode or with a reader"
             grant.error = OffsetExpiredError(
-                f"offsets {offset} … {start_offset - 1} of queue {key.queue_id} are gone: retention took them before group {self._group!r}"
+                f"offsets {offset} … {start_offset - 1} of queue {key.queue_id} are gone: retention deleted them "
+                "before "
+                f"group {self._group!r} had consumed them"
                 + (hint if self._store.state.earliest(key) < start_offset else "")
             )
             return None
         before = len(grant.counts)
-        is_filtered = request.wanted is not None and key.topic_id == self._topic.topic_id  # retries have passed the filter before
+        is_filtered = (
+            request.wanted is not None and key.topic_id == self._topic.topic_id
+        )  # retries have passed the filter before
         for piece in queue.take(max(limit, _ENTRIES) if is_filtered else limit, end_offset):
             reached = self._give_piece(queue, piece, before + limit, request.wanted if is_filtered else None)
             if reached < piece.end:
@@ -123,7 +132,7 @@ class GrantBuilder:
             except CorruptStoreError as error:
                 # A damaged record is never served: the group gets the error, and continues after
                 # it.
-                _LOG.error("offset %d of queue %d: %s", reached, key.queue_id, error)
+                _LOG.error("the message at offset %d of queue %d cannot be read: %s", reached, key.queue_id, error)
                 self._tick.done(key, reached, reached + 1)
                 grant.error = error
                 return reached + 1
@@ -175,7 +184,7 @@ class GrantBuilder:
                 found += 1
             accepted.append(is_wanted)
         self.grant.is_looking = True
-        runs = _runs_of(accepted, begin)
+        runs = _chosen_runs(accepted, begin)
         reached = begin + len(accepted)
         for done_from, done_to in RunSet(runs).without(begin, reached):
             self._tick.done(key, done_from, done_to)
@@ -184,7 +193,7 @@ class GrantBuilder:
     def _give(self, queue: QueueAvailability, chunk: Chunk, runs: list[Run], tries: int) -> None:
         request, grant = self._request, self.grant
         if chunk.expire_at is not None:
-            runs = [alive for run in runs for alive in self._alive_of(chunk, queue.key, run, tries)]
+            runs = [alive for run in runs for alive in self._drop_expired(chunk, queue.key, run, tries)]
         if tries or queue.key.topic_id == self._topic.topic_id:
             counted: list[tuple[Run, int]] = [(run, tries) for run in runs]
         else:  # a retry queue: the records know their earlier tries
@@ -202,22 +211,24 @@ class GrantBuilder:
             grant.counts += [count + 1] * (end - begin)
             grant.leases.append((queue, lease))
 
-    def _alive_of(self, chunk: Chunk, key: QueueKey, run: Run, tries: int) -> list[Run]:
+    def _drop_expired(self, chunk: Chunk, key: QueueKey, run: Run, tries: int) -> list[Run]:
         """Return the runs of messages that have not expired; the others become dead letters."""
         expired = chunk.is_expired(*run, self._request.now)
         if expired is None:
             return [run]
-        for dead in _runs_of(expired.tolist(), run[0]):
+        for dead in _chosen_runs(expired.tolist(), run[0]):
             self._dead_letter(chunk, key, dead, tries, DeadReason.TTL_EXPIRED)
-        return _runs_of((~expired).tolist(), run[0])
+        return _chosen_runs((~expired).tolist(), run[0])
 
     def _dead_letter(self, chunk: Chunk, key: QueueKey, run: Run, tries: int, reason: DeadReason) -> None:
         topic_id = self._topic.topic_id
         for offset in range(*run):
-            self._tick.dead.append(DeadDelivery(chunk.view(offset, offset + 1), topic_id, key, offset, self._group, tries, reason))
+            self._tick.dead.append(
+                DeadDelivery(chunk.view(offset, offset + 1), topic_id, key, offset, self._group, tries, reason)
+            )
 
 
-def _runs_of(chosen: list[bool], first: int) -> list[Run]:
+def _chosen_runs(chosen: list[bool], first: int) -> list[Run]:
     """Return the runs of offsets, from ``first`` on, that are chosen."""
     runs: list[Run] = []
     at = first

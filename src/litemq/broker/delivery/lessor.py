@@ -19,7 +19,7 @@ from litemq.broker.delivery.availability import QueueAvailability
 from litemq.broker.delivery.granting import Grant, GrantRequest
 from litemq.broker.delivery.read_ahead import ReadAhead, ReadKey
 from litemq.broker.delivery.retry_scheduler import RetryScheduler
-from litemq.broker.delivery.settling import Settlement
+from litemq.broker.delivery.settling import LeaseChange
 from litemq.broker.delivery.tick_record import TickRecord
 from litemq.broker.delivery.topic_availability import TopicAvailability
 from litemq.broker.delivery.waiting_requests import GroupTick, LeasedTopic, WaitingLease
@@ -29,7 +29,7 @@ from litemq.broker.runtime.queue_events import QueueListener
 from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError, StorageError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import LeaseAnswer, LeaseRequest
-from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.state import QueueKey, Topic
 from litemq.storage.state.delivery.leases import Lease
 from litemq.types import check_name
 
@@ -68,20 +68,23 @@ class Lessor(QueueListener):
         """The number of lease requests that wait for messages."""
         return sum(map(len, self._caller_waits.values()))
 
-    # Requests -----------------------------------------------------------------------------------------------------------------
+    # Requests -------------------------------------------------------------------------------------
 
-    def lease(self, caller: Caller, frame: Frame, request: LeaseRequest, topic: TopicFacts) -> None:
+    def lease(self, caller: Caller, frame: Frame, request: LeaseRequest, topic: Topic) -> None:
         """Take a lease request.
 
         It is answered when there are messages, or when its wait time ends.
         """
         limits = self._limits
         if len(self._caller_waits.get(caller, ())) >= limits.max_waiting_pulls:
-            raise OverloadedError(f"{limits.max_waiting_pulls} requests of this client wait already", _RETRY_AFTER_MS)
+            raise OverloadedError(
+                f"this client has {limits.max_waiting_pulls} waiting lease requests: wait for their answers first",
+                _RETRY_AFTER_MS,
+            )
         if request.max_messages < 1 or not limits.min_lease_ms <= request.lease_ms <= limits.max_lease_ms:
             raise InvalidArgumentError(
-                f"max_messages={request.max_messages}, lease_ms={request.lease_ms}: choose at least 1, "
-                f"and {limits.min_lease_ms} … {limits.max_lease_ms}"
+                f"max_messages={request.max_messages}, lease_ms={request.lease_ms}: choose at least 1 message and "
+                f"{limits.min_lease_ms} … {limits.max_lease_ms} ms"
             )
         waiting = WaitingLease(caller, frame, request, limits)
         leased_topic = self._topic(request.group, topic)
@@ -93,7 +96,7 @@ class Lessor(QueueListener):
         self._next_tick(leased_topic)
 
     def _begin(self, request: LeaseRequest, availability: TopicAvailability) -> None:
-        """Commit the group's first offset in each queue that is new to it: the oldest, or the end."""
+        """Commit the first offset, the oldest or the end, in each queue that is new to the group."""
         state = self._store.state
         fresh = [
             key
@@ -101,10 +104,10 @@ class Lessor(QueueListener):
             if (request.group, key) not in state.group_offsets and key.topic_id == availability.topic_id
         ]
         if fresh:
-            begins = state.next if request.from_latest else state.least
+            begins = state.end_offsets if request.from_latest else state.start_offsets
             self._store.commit_offsets(request.group, [(key, begins.get(key, 0)) for key in fresh])
 
-    def settle(self, settlement: Settlement, topic: TopicFacts) -> None:
+    def settle(self, settlement: LeaseChange, topic: Topic) -> None:
         """Take a settlement or an extension, for the next tick of its group."""
         leased_topic = self._topic(settlement.group, topic)
         cold = settlement.read_hot(self._store, settlement.needed(leased_topic.availability))
@@ -115,16 +118,20 @@ class Lessor(QueueListener):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _settle_cold(self, leased_topic: LeasedTopic, settlement: Settlement, cold: list[tuple[QueueKey, int]]) -> None:
+    async def _settle_cold(
+        self, leased_topic: LeasedTopic, settlement: LeaseChange, cold: list[tuple[QueueKey, int]]
+    ) -> None:
         """Read the records that the settlement needs from the disk first."""
         await settlement.read_cold(self._store, cold)
         self._next_tick(leased_topic).settlements.append((leased_topic, settlement))
 
-    def _topic(self, group: str, topic: TopicFacts) -> LeasedTopic:
+    def _topic(self, group: str, topic: Topic) -> LeasedTopic:
         leased_topic = self._topics.get((group, topic.topic_id))
         if leased_topic is None:
             check_name(group, "group")
-            leased_topic = self._topics[group, topic.topic_id] = LeasedTopic(TopicAvailability(self._store, self._read_ahead, group, topic))
+            leased_topic = self._topics[group, topic.topic_id] = LeasedTopic(
+                TopicAvailability(self._store, self._read_ahead, group, topic)
+            )
             self._readers[topic.topic_id].add(leased_topic)
         return leased_topic
 
@@ -139,7 +146,7 @@ class Lessor(QueueListener):
         tick.topics[leased_topic] = None
         return tick
 
-    # Deciding -----------------------------------------------------------------------------------------------------------------
+    # Deciding -------------------------------------------------------------------------------------
 
     def _decide_all(self) -> None:
         ticks, self._ticks = self._ticks, {}
@@ -152,8 +159,8 @@ class Lessor(QueueListener):
             except LiteMQError as error:
                 self._failed(tick, error)
             except Exception:  # noqa: BLE001  every caller waits for an answer
-                _LOG.exception("the leases of group %r could not be decided", group)
-                self._failed(tick, StorageError("the broker could not do this; its log says why"))
+                _LOG.exception("a tick of the leases of group %r failed", group)
+                self._failed(tick, StorageError("the broker failed to handle the request: see the broker's log"))
 
     def _failed(self, tick: GroupTick, error: LiteMQError) -> None:
         """The append failed: refuse all requests of the tick and discard its decisions."""
@@ -190,16 +197,18 @@ class Lessor(QueueListener):
         for _, settlement in tick.settlements:
             settlement.answer(self._store)
 
-    def _serve(self, leased_topic: LeasedTopic, record: TickRecord, now: int) -> list[tuple[WaitingLease, GrantRequest, Grant]]:
+    def _serve(
+        self, leased_topic: LeasedTopic, record: TickRecord, now: int
+    ) -> list[tuple[WaitingLease, GrantRequest, Grant]]:
         """Grant messages to the waiting requests, in their order."""
         availability = leased_topic.availability
         served: list[tuple[WaitingLease, GrantRequest, Grant]] = []
-        if self._store.state.delivery.groups.is_paused(availability.group):
+        if self._store.state.parts.groups.is_paused(availability.group):
             return served
         in_flight = availability.in_flight
         for waiting in list(leased_topic.waiting):
-            if not waiting.caller.has_room:
-                self._wait_for_room(leased_topic, waiting)
+            if not waiting.caller.is_writable:
+                self._wait_until_writable(leased_topic, waiting)
                 continue
             if leased_topic.unreported:
                 self._forget(waiting)
@@ -211,13 +220,17 @@ class Lessor(QueueListener):
             asked = waiting.request
             # ``now`` is rounded down, and no lease may end early: hence one millisecond more.
             deadline = now + asked.lease_ms + 1
-            request = GrantRequest(limit, waiting.max_bytes, asked.max_retries, _new_token(), deadline, now, waiting.wanted)
+            request = GrantRequest(
+                limit, waiting.max_bytes, asked.max_retries, _new_token(), deadline, now, waiting.wanted
+            )
             grant = availability.grant(request, record)
             if grant.counts or grant.error is not None:
                 in_flight += len(grant.counts)
                 served.append((waiting, request, grant))
                 if grant.counts and grant.error is not None:
-                    leased_topic.unreported.append(grant.error)  # an answer has messages or an error: the next one has the error
+                    leased_topic.unreported.append(
+                        grant.error
+                    )  # an answer has messages or an error: the next one has the error
                 for queue, lease in grant.leases:
                     self._watch(availability, queue, lease)
             elif grant.is_out_of_time:
@@ -235,7 +248,7 @@ class Lessor(QueueListener):
         records = grant.pieces[0] if len(grant.pieces) == 1 else b"".join(grant.pieces)
         waiting.caller.answer(waiting.frame, answer.SerializeToString(), records)
 
-    # Waiting ------------------------------------------------------------------------------------------------------------------
+    # Waiting --------------------------------------------------------------------------------------
 
     def _keep_waiting(self, leased_topic: LeasedTopic) -> None:
         """Let requests without messages wait; answer those that do not wait, unless a read runs."""
@@ -254,13 +267,15 @@ class Lessor(QueueListener):
             and leased_topic.availability.has_unread
             and self._store.confirm_offset < self._store.log_end
         ):
-            self._look_when_confirmed(leased_topic, self._store.log_end)  # appended before this request, so no event will follow
+            self._look_when_confirmed(
+                leased_topic, self._store.log_end
+            )  # appended before this request, so no event will follow
 
     def _confirmed(self, leased_topic: LeasedTopic, failure: LiteMQError | None) -> None:
         if failure is None and leased_topic.waiting:
             self._next_tick(leased_topic)
 
-    def _wait_for_room(self, leased_topic: LeasedTopic, waiting: WaitingLease) -> None:
+    def _wait_until_writable(self, leased_topic: LeasedTopic, waiting: WaitingLease) -> None:
         """Serve the request again when its caller reads its answers."""
         self._forget(waiting)
 
@@ -269,7 +284,7 @@ class Lessor(QueueListener):
             self._caller_waits[waiting.caller][waiting] = leased_topic
             self._next_tick(leased_topic)
 
-        waiting.caller.when_room(resume)
+        waiting.caller.on_writable(resume)
 
     def _give_up(self, waiting: WaitingLease) -> None:
         """Answer a request whose wait time is over: no messages."""
@@ -288,7 +303,7 @@ class Lessor(QueueListener):
             if not caller_waits:
                 del self._caller_waits[waiting.caller]
 
-    # Events -------------------------------------------------------------------------------------------------------------------
+    # Events ---------------------------------------------------------------------------------------
 
     def on_append(self, keys: list[QueueKey], end: int) -> None:
         for topic_id in {key.topic_id for key in keys}:

@@ -5,9 +5,9 @@ No I/O, no clock.
 If a topic has priorities, each queue is eight, one for each class of 32 priorities: ``queue × 8 +
 priority // 32``. Class 7 has the priorities 224 … 255, which come first.
 
-*Strict*: all messages of a higher class before those of a lower one. A class that has waited for
-``PATIENCE`` messages of others gets a share first. *Weighted*: class c gets c + 1 messages for each
-one of class 0, as long as each class has some.
+*Strict*: all messages of a higher class before those of a lower one. A class is starved after
+``STARVED_AFTER`` messages of others, and gets a share first. *Weighted*: class c gets c + 1
+messages for each one of class 0, as long as each class has some.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Final
 
 from litemq.types import PRIORITY_CLASSES
 
-__all__ = ["PATIENCE", "QueueRotation", "Take"]
+__all__ = ["STARVED_AFTER", "QueueRotation", "Take"]
 
-PATIENCE: Final = 1000
-_ONE_IN: Final = 16  # the share of a class that has waited for too long
+STARVED_AFTER: Final = 1000
+_ONE_IN: Final = 16  # the share of a class that is starved
 _WEIGHTS: Final = tuple(number + 1 for number in range(PRIORITY_CLASSES))
 _STEP: Final = 840  # divisible by each weight
 
@@ -75,10 +75,11 @@ class QueueRotation:
         if self._weighted:
             total = sum(_WEIGHTS)
             for number in sorted(range(self._classes), key=lambda number: (self._served[number], -number)):
-                yield number, -(-limit * _WEIGHTS[number] // total)  # rounded up: who comes last and gets less is the first next time
+                # Rounded up. A class that gets less because it comes last is the first next time.
+                yield number, -(-limit * _WEIGHTS[number] // total)
         else:
             for number, passed in enumerate(self._passed):
-                if passed >= PATIENCE:
+                if passed >= STARVED_AFTER:
                     yield number, max(1, limit // _ONE_IN)
         for number in reversed(range(self._classes)):
             yield number, limit
@@ -88,7 +89,7 @@ class QueueRotation:
         for number, count in enumerate(taken):
             self._passed[number] = 0 if count or empty[number] else self._passed[number] + total
             self._served[number] += count * _STEP // _WEIGHTS[number]
-        # Who had nothing to give saves nothing up for later.
+        # An empty class saves up no share for later.
         busy = [self._served[number] for number in range(self._classes) if not empty[number]]
         for number in range(self._classes):
             if empty[number] and busy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from litemq.broker.delivery.lessor import Lessor
-from litemq.broker.delivery.settling import Extension, Settled
+from litemq.broker.delivery.settling import Extension, Settlement
 from litemq.broker.groups.coordinator import GroupCoordinator
 from litemq.broker.groups.recent_consumers import ANY_QUEUE, RecentConsumers
 from litemq.broker.runtime.caller import Caller
@@ -22,9 +22,11 @@ _KNOWN_HEADERS: Final = 1_000
 
 
 class LeaseRequests:
-    """Passes them on to the lessor."""
+    """Checks the requests of lease mode, and passes them on to the lessor."""
 
-    def __init__(self, context: BrokerContext, lessor: Lessor, groups: GroupCoordinator, recent_consumers: RecentConsumers) -> None:
+    def __init__(
+        self, context: BrokerContext, lessor: Lessor, groups: GroupCoordinator, recent_consumers: RecentConsumers
+    ) -> None:
         self._recent_consumers = recent_consumers
         self._lessor = lessor
         self._groups = groups
@@ -52,9 +54,9 @@ class LeaseRequests:
     def _settle(self, caller: Caller, frame: Frame) -> None:
         request = parse(SettleRequest, frame[3])
         topic = self._topics.find(request.topic)
-        settled = Settled(caller, frame, request)
+        settled = Settlement(caller, frame, request)
         for queue_id, is_retry in settled.assigned:
-            key = self._groups.key_of(request.group, topic, queue_id, is_retry=is_retry)
+            key = self._groups.queue_key(request.group, topic, queue_id, is_retry=is_retry)
             self._groups.check_owner(caller, request.group, topic.topic_id, key)
         self._lessor.settle(settled, topic)
 
@@ -62,5 +64,7 @@ class LeaseRequests:
         request = parse(ExtendRequest, frame[3])
         limits = self._limits
         if not limits.min_lease_ms <= request.lease_ms <= limits.max_lease_ms:
-            raise InvalidArgumentError(f"lease_ms={request.lease_ms}: choose {limits.min_lease_ms} … {limits.max_lease_ms}")
+            raise InvalidArgumentError(
+                f"lease_ms={request.lease_ms}: choose {limits.min_lease_ms} … {limits.max_lease_ms}"
+            )
         self._lessor.settle(Extension(caller, frame, request), self._topics.find(request.topic))

@@ -35,7 +35,7 @@ class RetryScheduler:
         self._alarms = context.alarms
         self._events = context.events
         self._reading: set[asyncio.Task[None]] = set()
-        for predecessor, group, waiting in store.state.delivery.tries:
+        for predecessor, group, waiting in store.state.parts.tries:
             self.wait(predecessor, group, waiting.due)
 
     def wait(self, predecessor: int, group: str, due: int) -> None:
@@ -67,7 +67,7 @@ class RetryScheduler:
 
     def _read(self, key: Key) -> Due | None:
         """Return a retry that still waits, with its record."""
-        tries = self._store.state.delivery.tries
+        tries = self._store.state.parts.tries
         predecessor, group = tries.moved_to(key[0]), key[1]
         waiting = tries.get(predecessor, group)
         if waiting is None:
@@ -75,11 +75,11 @@ class RetryScheduler:
         try:
             return predecessor, group, waiting, self._store.read_raw(predecessor)
         except LiteMQError:
-            _LOG.exception("group %r cannot try the message at log offset %d again", group, predecessor)
+            _LOG.exception("cannot retry for group %r: the message at log offset %d cannot be read", group, predecessor)
             return None
 
     def _place(self, due: list[Due]) -> None:
-        tries = self._store.state.delivery.tries
+        tries = self._store.state.parts.tries
         now = self._clock.wall_ms()
         placed: list[Placed] = []
         retried: set[tuple[str, QueueKey]] = set()
@@ -89,14 +89,16 @@ class RetryScheduler:
             if waiting.due > now:
                 self.wait(predecessor, group, waiting.due)
                 continue
-            placed.append(Placed(record, waiting.retry_topic_id, waiting.topic_id, RecordKind.RETRY, predecessor, waiting.tries))
+            placed.append(
+                Placed(record, waiting.retry_topic_id, waiting.topic_id, RecordKind.RETRY, predecessor, waiting.tries)
+            )
             retried.add((group, QueueKey(waiting.retry_topic_id, waiting.topic_id)))
         if not placed:
             return
         try:
             end = self._store.append_placed(placed).end
         except LiteMQError:
-            _LOG.exception("%d tries that are due could not be placed; it is tried again", len(placed))
+            _LOG.exception("%d due retries could not be appended: retrying in 1 s", len(placed))
             for predecessor, group, _, _ in due:
                 self.wait(predecessor, group, now + _AGAIN_MS)
             return

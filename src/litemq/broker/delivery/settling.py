@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from litemq.broker.dead_letters.writing import DeadDelivery, log_offset_of
+from litemq.broker.dead_letters.writing import DeadDelivery, read_log_offset
 from litemq.broker.delivery.availability import QueueAvailability
 from litemq.broker.delivery.tick_record import TickRecord
 from litemq.broker.delivery.topic_availability import TopicAvailability
@@ -20,29 +20,35 @@ from litemq.proto.wire_pb2 import ExtendRequest, FailedTry, Leased, SettleAnswer
 from litemq.storage.state import QueueKey
 from litemq.storage.state.delivery.leases import Lease
 from litemq.storage.store import Store
-from litemq.types import MOST_DELAY_MS, DeadReason
+from litemq.types import MAX_DELAY_MS, DeadReason
 
-__all__ = ["Extension", "Settled", "Settlement"]
+__all__ = ["Extension", "LeaseChange", "Settlement"]
 
-MOST_OFFSETS: Final = 100_000  # of one request
-_MOST_FAILED: Final = 10_000
-_LOST: Final = "the lease is over, and the message was settled or given to somebody else"
+MAX_OFFSETS: Final = 100_000  # of one request
+_MAX_FAILED: Final = 10_000
+_LOST: Final = "the lease is lost: the message has been settled or leased to another consumer"
 
-_TAKEN: Final = ". What retention took, or only an archive has, cannot be kept for another try: acknowledge it, or send it anew"
-_NOTHING_THERE: Final = OffsetOutOfRangeError("there is no message at this offset, or it is not safe yet")
+# A retry is a copy of the record, so it needs the record.
+_NOT_IN_LOG: Final = (
+    ". A message that retention deleted, or that only an archive has, cannot be retried: acknowledge it, or send it "
+    "again"
+)
+_NOTHING_THERE: Final = OffsetOutOfRangeError("there is no confirmed message at this offset")
 
 Record = bytes | memoryview
-Watched = list[tuple[QueueAvailability, Lease]]
+Watched = list[tuple[QueueAvailability, Lease]]  # leases whose end needs an alarm
 
 
-class Settlement:
-    """A request that changes leases."""
+class LeaseChange:
+    """A request that changes leases: a settlement or an extension."""
 
     def __init__(self, caller: Caller, frame: Frame, group: str) -> None:
         self.caller = caller
         self.frame = frame
         self.group = group
-        self.records: dict[tuple[QueueKey, int], Record | LiteMQError] = {}  # that are needed, or the error of reading them
+        self.records: dict[
+            tuple[QueueKey, int], Record | LiteMQError
+        ] = {}  # that are needed, or the error of reading them
         self._unsettled: list[Unsettled] = []
         self._runs: list[tuple[Leased, QueueKey, list[Run]]] = []
 
@@ -83,10 +89,13 @@ class Settlement:
 
     def _unpack(self, topic: TopicAvailability, leases: Iterable[Leased]) -> None:
         """Read the offsets of ``leases``, all or none."""
-        self._runs = [(leased, topic.key_of(leased.queue_id, is_retry=leased.is_retry), unpack_runs(leased.offsets)) for leased in leases]
+        self._runs = [
+            (leased, topic.queue_key(leased.queue_id, is_retry=leased.is_retry), unpack_runs(leased.offsets))
+            for leased in leases
+        ]
         count = sum(end - begin for _, _, runs in self._runs for begin, end in runs)
-        if count > MOST_OFFSETS:
-            raise InvalidArgumentError(f"{count} offsets in one request: at most {MOST_OFFSETS}")
+        if count > MAX_OFFSETS:
+            raise InvalidArgumentError(f"{count} offsets in one request: settle at most {MAX_OFFSETS}")
 
     def _leased(self, topic: TopicAvailability) -> Iterator[tuple[Leased, QueueAvailability, Run]]:
         for leased, key, runs in self._runs:
@@ -94,9 +103,11 @@ class Settlement:
             for run in runs:
                 yield leased, queue, run
 
-    def _lose(self, leased: Leased | FailedTry, runs: list[Run]) -> None:
+    def _report_lost(self, leased: Leased | FailedTry, runs: list[Run]) -> None:
         for begin, end in runs:
-            self._unsettled += [self._to_wire(leased, offset, LeaseLostError.code, _LOST) for offset in range(begin, end)]
+            self._unsettled += [
+                self._to_wire(leased, offset, LeaseLostError.code, _LOST) for offset in range(begin, end)
+            ]
 
     def _to_wire(self, leased: Leased | FailedTry, offset: int, code: int, message: str) -> Unsettled:
         return Unsettled(queue_id=leased.queue_id, is_retry=leased.is_retry, offset=offset, code=code, message=message)
@@ -105,7 +116,7 @@ class Settlement:
         return SettleAnswer(unsettled=self._unsettled).SerializeToString()
 
 
-class Settled(Settlement):
+class Settlement(LeaseChange):
     """SETTLE: messages are acknowledged, or a try has failed."""
 
     def __init__(self, caller: Caller, frame: Frame, request: SettleRequest) -> None:
@@ -114,18 +125,23 @@ class Settled(Settlement):
 
     @property
     def assigned(self) -> set[tuple[int, bool]]:
-        """The queues that the caller must own, since it names no lease, and whether each is retry."""
+        """Queue id and ``is_retry`` of the queues that the caller must own: it names no lease."""
         acked = {(leased.queue_id, leased.is_retry) for leased in self._request.acked if not leased.token}
         return acked | {(failed.queue_id, failed.is_retry) for failed in self._request.failed if not failed.token}
 
     def needed(self, topic: TopicAvailability) -> list[tuple[QueueKey, int]]:
         self._unpack(topic, self._request.acked)
-        if len(self._request.failed) > _MOST_FAILED:
-            raise InvalidArgumentError(f"{len(self._request.failed)} failed tries in one request: at most {_MOST_FAILED}")
+        if len(self._request.failed) > _MAX_FAILED:
+            raise InvalidArgumentError(
+                f"{len(self._request.failed)} failed tries in one request: send at most {_MAX_FAILED}"
+            )
         for failed in self._request.failed:
-            if not 0 <= failed.delay_ms <= MOST_DELAY_MS:
-                raise InvalidArgumentError(f"delay_ms={failed.delay_ms}: choose 0 … {MOST_DELAY_MS}")
-        return [(topic.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset) for failed in self._request.failed]
+            if not 0 <= failed.delay_ms <= MAX_DELAY_MS:
+                raise InvalidArgumentError(f"delay_ms={failed.delay_ms}: choose 0 … {MAX_DELAY_MS}")
+        return [
+            (topic.queue_key(failed.queue_id, is_retry=failed.is_retry), failed.offset)
+            for failed in self._request.failed
+        ]
 
     def decide(self, topic: TopicAvailability, tick: TickRecord, now: int) -> Watched:
         for leased, queue, (begin, end) in self._leased(topic):
@@ -136,23 +152,23 @@ class Settled(Settlement):
                 tick.done(queue.key, lease.begin, lease.end)
                 topic.settled(leased.token, queue.key, lease.begin, lease.end)
             if lost:
-                self._lose(leased, topic.not_settled(leased.token, queue.key, lost))
+                self._report_lost(leased, topic.not_settled(leased.token, queue.key, lost))
         for failed in self._request.failed:
             self._fail(topic, failed, tick, now)
         return []
 
     def _fail(self, topic: TopicAvailability, failed: FailedTry, tick: TickRecord, now: int) -> None:
-        key, offset = topic.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset
+        key, offset = topic.queue_key(failed.queue_id, is_retry=failed.is_retry), failed.offset
         record = self.records[key, offset]
         if isinstance(record, LiteMQError):
-            hint = _TAKEN if isinstance(record, OffsetOutOfRangeError) else ""
+            hint = _NOT_IN_LOG if isinstance(record, OffsetOutOfRangeError) else ""
             self._unsettled.append(self._to_wire(failed, offset, record.code, str(record) + hint))
             return
         queue = topic.queue(key)
         if failed.token:
             mine, lost = queue.settle(offset, offset + 1, failed.token)
             if lost:
-                self._lose(failed, topic.not_settled(failed.token, key, lost, failed=True))
+                self._report_lost(failed, topic.not_settled(failed.token, key, lost, failed=True))
                 return
             topic.settled(failed.token, key, offset, offset + 1, failed=True)
             count = mine[0].tries
@@ -191,7 +207,7 @@ class Settled(Settlement):
                     topic_id=key.topic_id,
                     queue_id=key.queue_id,
                     queue_offset=offset,
-                    predecessor=log_offset_of(record),
+                    predecessor=read_log_offset(record),
                     due=now + failed.delay_ms + bool(failed.delay_ms),  # no wait ends early
                     count=count,
                     tried_topic_id=topic.topic_id,
@@ -209,7 +225,7 @@ class Settled(Settlement):
         store.when_confirmed(store.log_end, confirmed)
 
 
-class Extension(Settlement):
+class Extension(LeaseChange):
     """EXTEND: leases last longer.
 
     It is answered at once, because losing an extension only allows a repeat.
@@ -230,7 +246,7 @@ class Extension(Settlement):
             extended = queue.extend(begin, end, leased.token, now + lease_ms + 1, lease_ms)
             tick.granted(queue.key, extended.logged)
             watched += [(queue, lease) for lease in extended.kept]
-            self._lose(leased, extended.lost)
+            self._report_lost(leased, extended.lost)
         return watched
 
     def answer(self, store: Store) -> None:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""The record of one tick: all that happens to a group's leases in it."""
+"""The record of one tick: all changes of a group's leases."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from litemq.broker.delivery.read_ahead import ReadAhead
 from litemq.broker.delivery.tick_record import TickRecord
 from litemq.broker.runtime.topic_directory import check_queue
 from litemq.format.offset_runs import Run, RunSet
-from litemq.storage.state import QueueKey, TopicFacts, retry_topic
+from litemq.storage.state import QueueKey, Topic, retry_topic
 from litemq.storage.state.delivery.leases import Lease
 from litemq.storage.store import Store
 
@@ -25,18 +25,18 @@ _REMEMBERED: Final = 10_000  # recently settled leases of a group and topic
 class TopicAvailability:
     """All queues of a topic, for one group."""
 
-    def __init__(self, store: Store, read_ahead: ReadAhead, group: str, topic: TopicFacts) -> None:
+    def __init__(self, store: Store, read_ahead: ReadAhead, group: str, topic: Topic) -> None:
         self._store = store
         self._read_ahead = read_ahead
         self.group = group
         self.topic_id = topic.topic_id
         self._queues: dict[QueueKey, QueueAvailability] = {}
         self._settled: OrderedDict[tuple[int, QueueKey, bool], list[Run]] = OrderedDict()  # by token
-        self._facts: TopicFacts | None = None
+        self._rotation_topic: Topic | None = None
         self._rotation = QueueRotation(0)
 
     @property
-    def topic(self) -> TopicFacts:
+    def topic(self) -> Topic:
         return self._store.state.topics[self.topic_id]
 
     @property
@@ -55,14 +55,14 @@ class TopicAvailability:
         retry = self._store.state.topic(retry_topic(self.group))
         return keys if retry is None else [*keys, QueueKey(retry.topic_id, self.topic_id)]
 
-    def key_of(self, queue_id: int, *, is_retry: bool) -> QueueKey:
+    def queue_key(self, queue_id: int, *, is_retry: bool) -> QueueKey:
         """Return the queue that a request names, or raise if the topic has none."""
         if is_retry:
             return QueueKey(self.retry_topic().topic_id, self.topic_id)
         check_queue(self._store.state.topics[self.topic_id], queue_id)
         return QueueKey(self.topic_id, queue_id)
 
-    def retry_topic(self) -> TopicFacts:
+    def retry_topic(self) -> Topic:
         """Return the group's retry topic; create it if there is none."""
         return self._store.system_topic(retry_topic(self.group))
 
@@ -70,7 +70,7 @@ class TopicAvailability:
         """Return the availability of one queue."""
         queue = self._queues.get(key)
         if queue is None:
-            queue = self._queues[key] = QueueAvailability(self.group, key, self._store.state.delivery.progress)
+            queue = self._queues[key] = QueueAvailability(self.group, key, self._store.state.parts.progress)
         return queue
 
     def refresh(self, now: int) -> Iterator[tuple[QueueAvailability, Lease]]:
@@ -90,8 +90,8 @@ class TopicAvailability:
             queue.recorded()
 
     def settled(self, token: int, key: QueueKey, begin: int, end: int, *, failed: bool = False) -> None:
-        """Remember that the holder of ``token`` has settled a run: it repeats the request if the
-        answer is lost.
+        """Remember that the holder of ``token`` has settled a run. It repeats the request if
+        the answer is lost.
         """
         self._settled.setdefault((token, key, failed), []).append((begin, end))
         if len(self._settled) > _REMEMBERED:
@@ -105,26 +105,31 @@ class TopicAvailability:
     @property
     def has_unread(self) -> bool:
         """Whether there are messages that were never leased, confirmed or not."""
-        end_offsets = self._store.state.next
+        end_offsets = self._store.state.end_offsets
         return any(queue.frontier < end_offsets.get(key, 0) for key, queue in self._queues.items())
 
-    # Granting -----------------------------------------------------------------------------------------------------------------
+    # Granting -------------------------------------------------------------------------------------
 
     def grant(self, request: GrantRequest, tick: TickRecord) -> Grant:
         """Grant messages: up to half of them retries, then the queues in rotation, then retries."""
         topic = self.topic
-        if topic != self._facts:
-            self._facts = topic
-            self._rotation = QueueRotation(topic.queues, has_priorities=topic.has_priorities, weighted=topic.weighted_priorities)
+        if topic != self._rotation_topic:
+            self._rotation_topic = topic
+            self._rotation = QueueRotation(
+                topic.queues, has_priorities=topic.has_priorities, weighted=topic.weighted_priorities
+            )
         builder = GrantBuilder(self._store, self._read_ahead, topic, request, tick)
         grant = builder.grant
         retries = [queue for key, queue in self._queues.items() if key.topic_id != self.topic_id]
         for queue in retries:
             builder.take(queue, -(-request.max_messages // 2))
-        self._rotation.take(request.max_messages - len(grant.counts), lambda queue_id, limit: builder.take(self._queue_of(queue_id), limit))
+        self._rotation.take(
+            request.max_messages - len(grant.counts),
+            lambda queue_id, limit: builder.take(self._topic_queue(queue_id), limit),
+        )
         for queue in retries:
             builder.take(queue, request.max_messages - len(grant.counts))
         return grant
 
-    def _queue_of(self, queue_id: int) -> QueueAvailability:
+    def _topic_queue(self, queue_id: int) -> QueueAvailability:
         return self.queue(QueueKey(self.topic_id, queue_id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from litemq.broker.delivery.settling import Settlement
+from litemq.broker.delivery.settling import LeaseChange
 from litemq.broker.delivery.topic_availability import TopicAvailability
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.caller import Caller
@@ -50,5 +50,5 @@ class GroupTick:
     __slots__ = ("settlements", "topics")
 
     def __init__(self) -> None:
-        self.settlements: list[tuple[LeasedTopic, Settlement]] = []
+        self.settlements: list[tuple[LeasedTopic, LeaseChange]] = []
         self.topics: dict[LeasedTopic, None] = {}

@@ -18,18 +18,18 @@ from litemq.broker.timers.lookup import NOT_FOUND, FoundTimer, TimerLookup, Time
 from litemq.broker.tracing.events import TRACE_TOPIC, TraceEvent, decode_events, in_order
 from litemq.errors import LiteMQError
 from litemq.filters.filter import parse_filter
-from litemq.format.dead_letters import dead_topic, story_of
+from litemq.format.dead_letters import dead_topic, history_from_properties
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record_encode import encode_record
 from litemq.format.record_view import RecordView
-from litemq.storage.state import QueueKey, TopicFacts, retry_topic
+from litemq.storage.state import QueueKey, Topic, retry_topic
 from litemq.types import DeadReason, RecordKind, Stamp, StoredRecord, is_system_name
 
 __all__ = ["CollectedEvidence", "EvidenceCollector"]
 
-_MOST_COPIES: Final = 256
-_MOST_TOPICS: Final = 10_000
-_MOST_QUEUES: Final = 64  # whose oldest message is read
+_MAX_COPIES: Final = 256
+_MAX_TOPICS: Final = 10_000
+_MAX_QUEUES: Final = 64  # whose oldest message is read
 _ID_TIME_DIGITS: Final = 12  # an id begins with its creation time in ms, in hexadecimal
 _EARLIEST_MS: Final = 1_500_000_000_000  # an earlier time is another kind of id
 
@@ -75,7 +75,7 @@ class EvidenceCollector:
         events = await loop.run_in_executor(self._lookups, self._trace, message_id)
         if not copies:
             oldest_at = await loop.run_in_executor(self._lookups, self._oldest, [name] if name else topics[:1])
-            sent_at = sent_at_of(message_id)
+            sent_at = sent_at_from_id(message_id)
             is_topic = not topic or bool(topics)
             evidence = Evidence(
                 message_id,
@@ -100,25 +100,27 @@ class EvidenceCollector:
         state = self._store.state
         if topic:
             return [topic] if state.topic(topic) is not None else []
-        names = [facts.name for facts in state.topics.values() if not facts.deleted and not is_system_name(facts.name)]
-        read = {key.topic_id for of, key in state.group_offsets if of == group}
-        return sorted(names, key=lambda name: (state.topic_ids[name] not in read, name))[:_MOST_TOPICS]
+        names = [each.name for each in state.topics.values() if not each.deleted and not is_system_name(each.name)]
+        read = {key.topic_id for name, key in state.group_offsets if name == group}
+        return sorted(names, key=lambda name: (state.topic_ids[name] not in read, name))[:_MAX_TOPICS]
 
-    # From a thread --------------------------------------------------------------------------------------------------------------
+    # From a thread --------------------------------------------------------------------------------
 
     def _find(self, topics: Sequence[str], message_id: str) -> tuple[str, list[Copy]]:
         for topic in topics:
             found = [
-                *self._store.find(topic, message_id, _MOST_COPIES, anywhere=True),
-                *self._store.find(dead_topic(topic), message_id, _MOST_COPIES),
+                *self._store.find(topic, message_id, _MAX_COPIES, anywhere=True),
+                *self._store.find(dead_topic(topic), message_id, _MAX_COPIES),
             ]
-            copies = [Copy(one, one.stamp) for one in found if one.stamp is not None and one.record.message_id == message_id]
+            copies = [
+                Copy(one, one.stamp) for one in found if one.stamp is not None and one.record.message_id == message_id
+            ]
             if copies:
                 return topic, sorted(copies, key=lambda copy: copy.stamp.commitlog_offset)
         return "", []
 
     def _trace(self, message_id: str) -> list[TraceEvent]:
-        found = self._store.find(TRACE_TOPIC, message_id, _MOST_COPIES)
+        found = self._store.find(TRACE_TOPIC, message_id, _MAX_COPIES)
         events = [event for one in found for event in decode_events(one.record.body) if event.message_id == message_id]
         return in_order(events)
 
@@ -128,9 +130,9 @@ class EvidenceCollector:
         oldest = []
         for topic in topics:
             facts = state.topic(topic)
-            for queue_id in range(min(facts.queues, _MOST_QUEUES) if facts is not None else 0):
+            for queue_id in range(min(facts.queues, _MAX_QUEUES) if facts is not None else 0):
                 key = QueueKey(state.topic_ids[topic], queue_id)
-                start_offset = state.least.get(key, 0)
+                start_offset = state.start_offsets.get(key, 0)
                 if start_offset:
                     try:
                         entries = self._store.read_entries(key, start_offset, 1)
@@ -139,9 +141,11 @@ class EvidenceCollector:
                     oldest += entries["store_timestamp"].tolist()
         return min(oldest, default=0)
 
-    # On the event loop ----------------------------------------------------------------------------------------------------------
+    # On the event loop ----------------------------------------------------------------------------
 
-    def _evidence(self, topic: str, message_id: str, group: str, copies: list[Copy], half: Half | None, timer: FoundTimer) -> Evidence:
+    def _evidence(
+        self, topic: str, message_id: str, group: str, copies: list[Copy], half: Half | None, timer: FoundTimer
+    ) -> Evidence:
         state, now = self._store.state, self._clock.wall_ms()
         facts = state.topic(topic)
         if facts is None:  # deleted a moment ago
@@ -153,14 +157,14 @@ class EvidenceCollector:
         last = max([*own[-1:], *tried[-1:]], key=lambda copy: copy.stamp.commitlog_offset, default=None)
         visits = self._recent_consumers.recent(group, facts.topic_id)
         filter_, fits = _filtered(visits, last or copies[-1])
-        waiting = None if last is None else state.delivery.tries.get(last.stamp.commitlog_offset, group)
+        waiting = None if last is None else state.parts.tries.get(last.stamp.commitlog_offset, group)
         return Evidence(
             message_id,
             group,
             topic,
             now,
             stored_at=0 if not own else own[-1].stamp.store_timestamp,
-            due=self._store.timers.due_of(timer.pending, timer.delay_time) if last is None else 0,
+            due=self._store.timers.due_time(timer.pending, timer.delay_time) if last is None else 0,
             delay_time=timer.delay_time,
             is_cancelled=last is None and timer.state is TimerState.CANCELLED,
             expire_at=copies[-1].stored.record.expire_at if last is None else last.stored.record.expire_at,
@@ -168,20 +172,20 @@ class EvidenceCollector:
             waiting_try=None if waiting is None else (waiting.due, waiting.tries),
             dead_letter=self._dead_letter(group, copies),
             half=half,
-            is_paused=self._store.state.delivery.groups.is_paused(group),
+            is_paused=self._store.state.parts.groups.is_paused(group),
             consumers=len(visits),
             filter=filter_,
             fits_filter=fits,
         )
 
-    def _delivery(self, group: str, topic: TopicFacts, last: Copy, visits: dict[int, ConsumerVisit]) -> Delivery:
-        stamp, progress = last.stamp, self._store.state.delivery.progress
+    def _delivery(self, group: str, topic: Topic, last: Copy, visits: dict[int, ConsumerVisit]) -> Delivery:
+        stamp, progress = last.stamp, self._store.state.parts.progress
         key, offset = QueueKey(stamp.topic_id, stamp.queue_id), stamp.queue_offset
         group_offset = progress.offsets.get((group, key), -1)
-        queue = progress.of_queue(group, key)
+        queue = progress.queue(group, key)
         done = queue.done.within(group_offset, offset + 1) if queue is not None else []
         leases = queue.leases.within(offset, offset + 1) if queue is not None else []
-        begin = group_offset if group_offset >= 0 else self._store.state.least.get(key, 0)
+        begin = group_offset if group_offset >= 0 else self._store.state.start_offsets.get(key, 0)
         is_retry = key.topic_id != topic.topic_id
         owner = visits.get(RETRY_QUEUE if is_retry else key.queue_id)
         return Delivery(
@@ -200,17 +204,21 @@ class EvidenceCollector:
         if not _are_halves(copies):
             return None
         name = copies[-1].stored.record.transaction_id
-        known = self._store.state.delivery.halves.get(name)
+        known = self._store.state.parts.halves.get(name)
         return Half(name, known is not None and not known.number, known is not None and known.number > 0)
 
     def _dead_letter(self, group: str, copies: list[Copy]) -> DeadLetterCause | None:
         """Return the cause of the message's latest dead letter for the group."""
         for copy in reversed(copies):
             if copy.stamp.kind is RecordKind.DEAD:
-                story = story_of(copy.stored.record.properties)
-                if story.group in ("", group) or story.reason is DeadReason.UNDECIDED:  # its group is that of the producers
-                    there = copy.stamp.commitlog_offset in self._store.state.delivery.dead_letters
-                    return DeadLetterCause(story.reason, story.error, story.dead_at, story.tries, story.fingerprint, there)
+                history = history_from_properties(copy.stored.record.properties)
+                if (
+                    history.group in ("", group) or history.reason is DeadReason.UNDECIDED
+                ):  # its group is that of the producers
+                    there = copy.stamp.commitlog_offset in self._store.state.parts.dead_letters
+                    return DeadLetterCause(
+                        history.reason, history.error, history.dead_at, history.tries, history.fingerprint, there
+                    )
         return None
 
 
@@ -231,7 +239,7 @@ def _filtered(visits: dict[int, ConsumerVisit], last: Copy) -> tuple[str, bool]:
     return min(texts)[0], False
 
 
-def sent_at_of(message_id: str) -> int:
+def sent_at_from_id(message_id: str) -> int:
     """Return when a message was sent, in ms, from an id that the client made; 0 for other ids."""
     digits = message_id[:_ID_TIME_DIGITS]
     if len(message_id) < 2 * _ID_TIME_DIGITS or not all(digit in "0123456789abcdef" for digit in digits):

@@ -21,7 +21,7 @@ from litemq.types import check_name
 
 __all__ = ["WhyRequests"]
 
-_MOST_EVENTS: Final = 50
+_MAX_EVENTS: Final = 50
 
 
 class WhyRequests:
@@ -36,7 +36,7 @@ class WhyRequests:
         request = parse(WhyRequest, frame[3])
         check_name(request.group, "group")
         if not request.message_id or len(request.message_id.encode()) > MAX_MESSAGE_ID_BYTES:
-            raise InvalidArgumentError(f"message_id={request.message_id[:80]!r}: 1 … {MAX_MESSAGE_ID_BYTES} bytes are an id")
+            raise InvalidArgumentError(f"message_id={request.message_id[:80]!r}: use 1 … {MAX_MESSAGE_ID_BYTES} bytes")
 
         async def answer() -> tuple[bytes, bytes]:
             collected = await self._collector.collect(request.topic, request.message_id, request.group)
@@ -48,9 +48,13 @@ class WhyRequests:
 def _to_wire(collected: CollectedEvidence) -> WhyAnswer:
     evidence = collected.evidence
     verdict, sentence, advice = reason(evidence)
-    lines = [*_lines(evidence), *map(_line, collected.events[-_MOST_EVENTS:])]
+    lines = [*_lines(evidence), *map(_line, collected.events[-_MAX_EVENTS:])]
     return WhyAnswer(
-        verdict=verdict.value, topic=evidence.topic if evidence.is_found else "", sentence=sentence, advice=advice, facts=lines
+        verdict=verdict.value,
+        topic=evidence.topic if evidence.is_found else "",
+        sentence=sentence,
+        advice=advice,
+        facts=lines,
     )
 
 
@@ -63,22 +67,26 @@ def _lines(evidence: Evidence) -> list[str]:
         lines.append(f"stored: {_time(evidence.stored_at)}")
     if evidence.delivery is not None:
         delivery = evidence.delivery
-        progress = f"the group is at {delivery.group_offset}" if delivery.group_offset >= 0 else "the group has not begun there"
-        lines.append(f"place: {delivery.queue}, offset {delivery.offset}; {progress}")
+        progress = (
+            f"the group is at {delivery.group_offset}" if delivery.group_offset >= 0 else "the group has no offset"
+        )
+        lines.append(f"position: {delivery.queue}, offset {delivery.offset}; {progress}")
     if evidence.expire_at:
-        lines.append(f"lives until: {_time(evidence.expire_at)}")
+        lines.append(f"expires: {_time(evidence.expire_at)}")
     if evidence.filter:
         lines.append(f"filter of the group: {evidence.filter}")
-    lines.append(f"came for the group in the last 90 s: {evidence.consumers or 'nobody'}")
+    lines.append(f"active consumers in the last 90 s: {evidence.consumers or 'none'}")
     return lines
 
 
 def _line(event: TraceEvent) -> str:
     who = " ".join(
-        word for word in (event.group and f"group {event.group}", event.client and f"client {event.client}", event.detail) if word
+        word
+        for word in (event.group and f"group {event.group}", event.client and f"client {event.client}", event.detail)
+        if word
     )
-    place = f" {event.topic}/{event.queue_id} at {event.offset}" if event.offset >= 0 else ""
-    return f"trace: {_time(event.at)} {event.event}{place} {who}".rstrip()
+    position = f" {event.topic}/{event.queue_id} at {event.offset}" if event.offset >= 0 else ""
+    return f"trace: {_time(event.at)} {event.event}{position} {who}".rstrip()
 
 
 def _time(milliseconds: int) -> str:

@@ -1,8 +1,7 @@
 """The verdict: why a group has not consumed a message. Pure.
 
 ``reason`` tests the evidence (``evidence.py``) in the order in which a message meets its obstacles:
-is it stored, is it done, is it dead, is it delayed, is it leased, may the group continue, does a
-consumer ask for it.
+is it stored, dead, delayed, consumed, expired or filtered, leased, does a consumer ask for it.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from litemq.format.transactions import is_producers
+from litemq.format.transactions import is_producer_transaction
 from litemq.types import DeadReason
 
 __all__ = ["Answer", "DeadLetterCause", "Delivery", "Evidence", "Half", "Verdict", "reason"]
 
 
 class Verdict(StrEnum):
-    """The answer in one word, for programs."""
+    """The verdict in one word, for programs. The values are part of the wire protocol."""
 
     NO_TOPIC = "no-topic"
     NOT_FOUND = "not-found"
@@ -103,7 +102,7 @@ class Evidence:
 
 
 class Answer(NamedTuple):
-    """A verdict, a sentence, and what to do about it."""
+    """A verdict, the sentence that explains it, and advice."""
 
     verdict: Verdict
     sentence: str
@@ -120,73 +119,85 @@ def reason(evidence: Evidence) -> Answer:
         answer = step(evidence)
         if answer is not None:
             return answer
-    return _is_ready(evidence)
+    return _explain_ready(evidence)
 
 
-def _is_missing(evidence: Evidence) -> Answer | None:
+def _explain_missing(evidence: Evidence) -> Answer | None:
     if not evidence.is_topic:
         return Answer(
             Verdict.NO_TOPIC,
-            f"not consumed because there is no topic {evidence.topic!r}",
-            "look for the message's topic with `litemq topic list`",
+            f"not consumed because topic {evidence.topic!r} does not exist",
+            "list the topics with `litemq topic list`",
         )
     if evidence.is_found:
         return None
     if evidence.sent_at and evidence.sent_at < evidence.oldest_at:
         return Answer(
             Verdict.TAKEN_BY_RETENTION,
-            f"not to be consumed any more: its id says that it was sent at {_time(evidence.sent_at)}, and retention has taken what was stored before "
-            f"{_time(evidence.oldest_at)}",
-            "keep messages for longer (`storage.retention`), or add consumers; whether the group had it before is in the trace, where that is on",
+            f"not in the log any more: by its id, it was sent at {_time(evidence.sent_at)}, and retention has deleted "
+            "all "
+            f"messages stored before {_time(evidence.oldest_at)}",
+            "keep messages for longer (`storage.retention`), or add consumers; the trace, if it is on (`trace.mode`), "
+            "shows "
+            "whether the group had consumed it",
         )
     where = f"in topic {evidence.topic!r}" if evidence.topic else "in any topic"
     return Answer(
         Verdict.NOT_FOUND,
-        f"not consumed because no message {evidence.message_id!r} is {where} here: it was never stored, or retention took it",
-        "check the id with the producer's receipt; `storage.retention` says how long messages stay",
+        f"not consumed because there is no message {evidence.message_id!r} {where}: it was never stored, or retention "
+        "deleted it",
+        "check the id in the producer's receipt; `storage.retention` sets how long the broker keeps messages",
     )
 
 
-def _is_half(evidence: Evidence) -> Answer | None:
+def _explain_half(evidence: Evidence) -> Answer | None:
     half = evidence.half
     if half is None:
         return None
     if half.is_decided:
-        return Answer(Verdict.READY, f"not consumed yet: transaction {half.transaction!r} is committed, and its messages are on their way")
+        return Answer(
+            Verdict.READY,
+            f"not consumed yet: transaction {half.transaction!r} is committed, and the broker is publishing its "
+            "messages",
+        )
     if half.is_open:
         return Answer(
             Verdict.UNDECIDED,
-            f"not consumed because its transaction, {half.transaction!r}, is not decided: nobody sees its messages until it is committed",
-            f"`litemq tx show {half.transaction}` says who was asked for its outcome; `litemq tx commit` or `rollback` decides it"
-            if is_producers(half.transaction)
-            else "look at whether the job that wrote it is still running; what nobody decides is rolled back after `transactions.half_lifetime`",
+            f"not consumed because its transaction {half.transaction!r} is undecided: its messages are invisible until "
+            "it is committed",
+            f"see the checks with `litemq tx show {half.transaction}`; decide it with `litemq tx commit` or `litemq tx "
+            "rollback`"
+            if is_producer_transaction(half.transaction)
+            else "check whether the Spark job is running; undecided batches are rolled back after `transactions.half_lifetime`",
         )
     return Answer(
         Verdict.ROLLED_BACK,
-        f"not to be consumed at all: its transaction, {half.transaction!r}, was rolled back",
-        "another try of the same task wrote it again, with another id, or the batch was aborted: the job's log says which",
+        f"not consumed because its transaction {half.transaction!r} was rolled back",
+        "either another attempt of the task wrote it again with another id, or the batch was aborted: see the job's "
+        "log",
     )
 
 
-def _is_dead(evidence: Evidence) -> Answer | None:
+def _explain_dead(evidence: Evidence) -> Answer | None:
     dead_letter = evidence.dead_letter
     if dead_letter is None:
         return None
     when, group, topic = _time(dead_letter.dead_at), evidence.group, evidence.topic
     cause = {
-        DeadReason.MAX_RETRY: f"it failed {dead_letter.tries} times",
-        DeadReason.TTL_EXPIRED: "its time to live was over before anybody took it",
-        DeadReason.QUEUE_FULL: "the queue was full",
+        DeadReason.MAX_RETRY: f"{dead_letter.tries} tries failed",
+        DeadReason.TTL_EXPIRED: "it expired before a consumer took it",
+        DeadReason.QUEUE_FULL: "the group was too far behind (max_backlog)",
         DeadReason.CONSUME_ERROR: "a consumer rejected it",
         DeadReason.FILTERED: "the filter rejected it",
-        DeadReason.UNDECIDED: "nobody decided its transaction",
+        DeadReason.UNDECIDED: "its transaction was undecided",
     }[dead_letter.reason]
     error = f": {dead_letter.error}" if dead_letter.error else ""
     if dead_letter.is_there:
         return Answer(
             Verdict.DEAD,
-            f"not consumed because it is in the dead letters since {when}: {cause}{error}",
-            f"see it with `litemq dlq show {topic} {evidence.message_id}`, send it on with `litemq dlq redrive {topic} --id {evidence.message_id} --yes`",
+            f"not consumed because it is a dead letter since {when}: {cause}{error}",
+            f"show it with `litemq dlq show {topic} {evidence.message_id}`; send it again with "
+            f"`litemq dlq redrive {topic} --id {evidence.message_id} --yes`",
         )
     if evidence.delivery is None or evidence.delivery.is_done:
         return None  # it was redriven and consumed then
@@ -195,122 +206,138 @@ def _is_dead(evidence: Evidence) -> Answer | None:
         if evidence.stored_at > dead_letter.dead_at
         else Answer(
             Verdict.SENT_ON,
-            f"not consumed because group {group!r} gave it up at {when} ({cause}{error}); its dead letter was sent on or dropped since",
-            f"look for the new one with `litemq message get {topic} {evidence.message_id}`",
+            f"not consumed because it became a dead letter of group {group!r} at {when} ({cause}{error}), which was "
+            "redriven or "
+            "dropped later",
+            f"look for the redriven message with `litemq message get {topic} {evidence.message_id}`",
         )
     )
 
 
-def _is_waiting(evidence: Evidence) -> Answer | None:
+def _explain_delay(evidence: Evidence) -> Answer | None:
     if evidence.is_cancelled:
         return Answer(
             Verdict.CANCELLED,
-            f"not to be consumed at all: it was to be delivered at {_time(evidence.due)}, and was cancelled before",
-            f"look at it with `litemq timer show {evidence.topic} {evidence.message_id}`",
+            f"not consumed because it was cancelled before its due time, {_time(evidence.due)}",
+            f"show it with `litemq timer show {evidence.topic} {evidence.message_id}`",
         )
     if evidence.due > evidence.now:
-        moved = f"; it was sent for {_time(evidence.delay_time)}, and moved since" if evidence.delay_time not in (0, evidence.due) else ""
+        is_moved = evidence.delay_time not in (0, evidence.due)
+        moved = f"; it was rescheduled from {_time(evidence.delay_time)}" if is_moved else ""
         return Answer(
-            Verdict.NOT_DUE, f"not consumed because it is due at {_time(evidence.due)}, in {_span(evidence.due - evidence.now)}{moved}"
+            Verdict.NOT_DUE,
+            f"not consumed because it is due at {_time(evidence.due)}, in {_span(evidence.due - evidence.now)}{moved}",
         )
     if evidence.waiting_try is not None:
         due, tries = evidence.waiting_try
         when = f"due at {_time(due)}, in {_span(due - evidence.now)}" if due > evidence.now else "due now"
         return Answer(
             Verdict.WAITS_FOR_TRY,
-            f"not consumed because try {tries} failed and the next one is {when}",
-            f"what failed is in the consumer's log; the delays are the consumer's retry settings for group {evidence.group!r}",
+            f"not consumed because try {tries} failed and the next try is {when}",
+            f"see the error in the consumer's log; the consumer's retry policy for group {evidence.group!r} sets the "
+            "delays",
         )
     return None
 
 
-def _is_done(evidence: Evidence) -> Answer | None:
+def _explain_done(evidence: Evidence) -> Answer | None:
     delivery = evidence.delivery
     if delivery is None or not delivery.is_done:
         return None
     if not evidence.fits_filter:
         return Answer(
             Verdict.FILTERED,
-            f"not consumed because the filter of group {evidence.group!r}, {evidence.filter!r}, passes it by",
+            f"not consumed because the filter {evidence.filter!r} of group {evidence.group!r} has rejected it",
             "compare the message's tags and properties with the filter",
         )
-    return Answer(Verdict.CONSUMED, f"consumed: group {evidence.group!r} has acknowledged offset {delivery.offset} of {delivery.queue}")
+    return Answer(
+        Verdict.CONSUMED,
+        f"consumed: group {evidence.group!r} has acknowledged offset {delivery.offset} of {delivery.queue}",
+    )
 
 
-def _is_refused(evidence: Evidence) -> Answer | None:
+def _explain_refusal(evidence: Evidence) -> Answer | None:
     if evidence.expire_at and evidence.expire_at <= evidence.now:
         return Answer(
             Verdict.EXPIRED,
-            f"not consumed because its time to live was over at {_time(evidence.expire_at)}: the group is not given it any more",
-            "it goes to the dead letters when the group comes to it; send with a longer ttl=",
+            f"not consumed because it expired at {_time(evidence.expire_at)}",
+            "it becomes a dead letter when the group reaches it; send messages with a longer ttl",
         )
     if evidence.is_paused:
         return Answer(
-            Verdict.PAUSED, f"not consumed because group {evidence.group!r} is paused", f"go on with `litemq group resume {evidence.group}`"
+            Verdict.PAUSED,
+            f"not consumed because group {evidence.group!r} is paused",
+            f"resume it with `litemq group resume {evidence.group}`",
         )
     if not evidence.fits_filter:
         return Answer(
             Verdict.FILTERED,
-            f"not consumed because the filter of group {evidence.group!r}, {evidence.filter!r}, will pass it by",
+            f"not consumed because the filter {evidence.filter!r} of group {evidence.group!r} rejects it",
             "compare the message's tags and properties with the filter",
         )
     return None
 
 
-def _is_taken(evidence: Evidence) -> Answer | None:
+def _explain_lease(evidence: Evidence) -> Answer | None:
     delivery = evidence.delivery
     if delivery is None or delivery.lease_until <= evidence.now:
         return None
     return Answer(
         Verdict.LEASED,
-        f"not consumed yet: a consumer of group {evidence.group!r} has it on try {delivery.tries}, until {_time(delivery.lease_until)} "
-        f"({_span(delivery.lease_until - evidence.now)} left) unless it asks for longer",
-        "if the handler hangs, its lease ends by itself and the message is given to another",
+        f"not consumed yet: a consumer of group {evidence.group!r} has leased it for try {delivery.tries}, until "
+        f"{_time(delivery.lease_until)} ({_span(delivery.lease_until - evidence.now)} left)",
+        "if the handler hangs, the lease expires and another consumer gets the message",
     )
 
 
-def _is_before(evidence: Evidence) -> Answer | None:
+def _explain_backlog(evidence: Evidence) -> Answer | None:
     delivery = evidence.delivery
     if delivery is None:
         return None
     if delivery.group_offset < 0 and not evidence.consumers:
         return Answer(
             Verdict.BEFORE_START,
-            f"not consumed because group {evidence.group!r} has never read {delivery.queue} of topic {evidence.topic!r}",
-            f'start a consumer with group_id="{evidence.group}", and check that the name is spelled so',
+            f"not consumed because group {evidence.group!r} has never read {delivery.queue} of topic "
+            f"{evidence.topic!r}",
+            f'check the name of the group, and start a consumer with group_id="{evidence.group}"',
         )
     if not evidence.consumers:
         return Answer(
             Verdict.NOBODY_COMES,
-            f"not consumed because nobody comes for group {evidence.group!r}: it has no member and no consumer here, and is {delivery.ahead} messages "
-            f"before this one in {delivery.queue}",
+            f"not consumed because group {evidence.group!r} has no active consumer; {delivery.ahead} messages are "
+            "ahead of it in "
+            f"{delivery.queue}",
             "start a consumer of the group",
         )
     if delivery.ahead:
-        owner = f", which {delivery.owner} has," if delivery.owner else ""
+        owner = f" (owned by {delivery.owner})" if delivery.owner else ""
         return Answer(
             Verdict.BEHIND,
-            f"not consumed yet: {delivery.ahead} messages stand before it in {delivery.queue}{owner} that group {evidence.group!r} has not finished",
-            "wait, add consumers, or look at why the first of them is not done",
+            f"not consumed yet: {delivery.ahead} messages that group {evidence.group!r} has not consumed are ahead of "
+            "it in "
+            f"{delivery.queue}{owner}",
+            "wait, add consumers, or find out why the first of these messages is not consumed",
         )
     return None
 
 
-def _is_ready(evidence: Evidence) -> Answer:
-    where = f"offset {evidence.delivery.offset} of {evidence.delivery.queue}" if evidence.delivery else "its place"
-    tried = f" It was given out {evidence.delivery.tries} times." if evidence.delivery and evidence.delivery.tries else ""
-    return Answer(Verdict.READY, f"not consumed yet, but nothing stops it: {where} is the next that group {evidence.group!r} gets.{tried}")
+def _explain_ready(evidence: Evidence) -> Answer:
+    where = f"offset {evidence.delivery.offset} of {evidence.delivery.queue}" if evidence.delivery else "the message"
+    tried = f" It was leased {evidence.delivery.tries} times." if evidence.delivery and evidence.delivery.tries else ""
+    return Answer(
+        Verdict.READY, f"not consumed yet, but ready: {where} is the next message of group {evidence.group!r}.{tried}"
+    )
 
 
 _STEPS: Final[tuple[Callable[[Evidence], Answer | None], ...]] = (
-    _is_missing,
-    _is_half,
-    _is_dead,
-    _is_waiting,
-    _is_done,
-    _is_refused,
-    _is_taken,
-    _is_before,
+    _explain_missing,
+    _explain_half,
+    _explain_dead,
+    _explain_delay,
+    _explain_done,
+    _explain_refusal,
+    _explain_lease,
+    _explain_backlog,
 )
 
 
@@ -319,7 +346,7 @@ def _time(milliseconds: int) -> str:
 
 
 def _span(milliseconds: int) -> str:
-    """A duration for people."""
+    """Format a duration, e.g. ``2.5 hours``."""
     seconds = milliseconds / 1000
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * size:

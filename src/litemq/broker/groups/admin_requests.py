@@ -8,7 +8,7 @@ from typing import Final
 
 from litemq.broker.groups.coordinator import GroupCoordinator, GroupTopic
 from litemq.broker.groups.group_lag import GroupState
-from litemq.broker.groups.offset_resets import QueuePosition, Step, plan, reset_record, to_undo, undo_steps
+from litemq.broker.groups.offset_resets import QueuePosition, Step, find_reset, plan, reset_record, undo_steps
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
@@ -29,12 +29,12 @@ from litemq.proto.wire_pb2 import (
     ResetStep,
     UndoRequest,
 )
-from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.state import QueueKey, Topic
 from litemq.types import check_name
 
 __all__ = ["GroupAdmin"]
 
-_MOST_ID: Final = 64
+_MAX_ID_CHARS: Final = 64
 
 
 class GroupAdmin:
@@ -58,14 +58,14 @@ class GroupAdmin:
             Handler(Opcode.DELETE_GROUP, Permission.GROUP_DELETE, self._delete),
         )
 
-    # Describing ---------------------------------------------------------------------------------------------------------------
+    # Describing -----------------------------------------------------------------------------------
 
     def _describe(self, caller: Caller, frame: Frame) -> None:
         group = check_name(parse(GroupRequest, frame[3]).group, "group")
-        answer, ask_age = self._state.describe(group)
+        answer, age_lookups = self._state.describe(group)
 
         def look() -> tuple[bytes, bytes]:
-            for state, key, offset in ask_age:
+            for state, key, offset in age_lookups:
                 state.oldest = self._state.stored_at(key, offset)
             return answer.SerializeToString(), b""
 
@@ -79,17 +79,19 @@ class GroupAdmin:
         for group_topic in self._groups.group_topics:
             membership = self._groups.members(group_topic)
             members[group_topic.group] += 0 if membership is None else len(membership.members)
-        facts = self._store.state.delivery.groups
+        facts = self._store.state.parts.groups
         answer = GroupsAnswer()
         for group in sorted({*keys, *members, *facts.names}):
             group_keys = {*keys[group], *self._state.retry_queues(group, keys[group])}
             states = [state for key in group_keys if (state := self._state.queue_state(group, key)) is not None]
             topics = sorted({state.topic for state in states})
             lag = sum(state.lag for state in states)
-            answer.groups.append(GroupSummary(group=group, paused=facts.is_paused(group), members=members[group], lag=lag, topics=topics))
+            answer.groups.append(
+                GroupSummary(group=group, paused=facts.is_paused(group), members=members[group], lag=lag, topics=topics)
+            )
         caller.answer(frame, answer.SerializeToString())
 
-    # Setting offsets ----------------------------------------------------------------------------------------------------------
+    # Setting offsets ------------------------------------------------------------------------------
 
     def _plan(self, caller: Caller, frame: Frame) -> None:
         request = parse(ResetRequest, frame[3])
@@ -109,7 +111,7 @@ class GroupAdmin:
         reset_id = _checked_id(request.reset_id)
         planned = {offset.queue_id: offset.offset for offset in request.planned}
         if not planned:
-            raise InvalidArgumentError("a reset names the offset of each queue: ask for a plan first")
+            raise InvalidArgumentError("a reset must name the offset of each queue: request a plan first (PLAN_RESET)")
         steps = [
             Step(key, before, min(max(planned[key.queue_id], start_offset), end_offset), start_offset, end_offset)
             for key, before, start_offset, end_offset in self._positions(request.group, topic, list(planned))
@@ -120,24 +122,28 @@ class GroupAdmin:
         request = parse(UndoRequest, frame[3])
         topic = self._topics.find(request.topic)
         group = check_name(request.group, "group")
-        former = self._store.state.delivery.groups.resets(group)
+        former = self._store.state.parts.groups.resets(group)
         again = next((reset.undoes for reset in former if reset.reset_id == request.undo_id), "")
-        reset = to_undo(
-            [reset for reset in former if not again or reset.reset_id != request.undo_id], again or request.reset_id, topic.topic_id
+        reset = find_reset(
+            [reset for reset in former if not again or reset.reset_id != request.undo_id],
+            again or request.reset_id,
+            topic.topic_id,
         )
         current = {position[0]: position for position in self._positions(group, topic, ())}
         steps = undo_steps(reset, current)
         if request.dry_run:
             caller.answer(frame, _answer(reset.reset_id, steps, *self._busy(group, topic)).SerializeToString())
             return
-        self._set(caller, frame, group, topic, _checked_id(request.undo_id), steps, force=request.force, undoes=reset.reset_id)
+        self._set(
+            caller, frame, group, topic, _checked_id(request.undo_id), steps, force=request.force, undoes=reset.reset_id
+        )
 
     def _set(
         self,
         caller: Caller,
         frame: Frame,
         group: str,
-        topic: TopicFacts,
+        topic: Topic,
         reset_id: str,
         steps: list[Step],
         *,
@@ -146,40 +152,49 @@ class GroupAdmin:
     ) -> None:
         members, in_flight = self._busy(group, topic)
         answer = _answer(reset_id, steps, members, in_flight).SerializeToString()
-        former = self._store.state.delivery.groups.resets(group)
+        former = self._store.state.parts.groups.resets(group)
         if any(reset.reset_id == reset_id for reset in former):  # repeated, because the answer was lost
             answer_when_safe(self._store, caller, frame, self._store.log_end, answer)
             return
         if (members or in_flight) and not force:
             raise GroupBusyError(
-                f"group {group!r} reads {topic.name!r}: {members} members are connected, {in_flight} messages are leased. "
-                "Stop them first, or use --force (force=True): they lose their places and begin anew"
+                f"group {group!r} is active on topic {topic.name!r}: {members} members are connected, {in_flight} "
+                "messages "
+                "are leased. Stop its consumers first, or use --force (force=True): members then rejoin at the new "
+                "offsets"
             )
-        appended = self._store.append_control(reset_record(group, reset_id, steps, former, self._clock.wall_ms(), undoes))
+        appended = self._store.append_control(
+            reset_record(group, reset_id, steps, former, self._clock.wall_ms(), undoes)
+        )
         self._groups.end_all(GroupTopic(group, topic.topic_id))  # their late commits are refused
         self._events.on_group_changed(group)
         answer_when_safe(self._store, caller, frame, appended.end, answer)
 
-    def _positions(self, group: str, topic: TopicFacts, queue_ids: Sequence[int]) -> list[QueuePosition]:
+    def _positions(self, group: str, topic: Topic, queue_ids: Sequence[int]) -> list[QueuePosition]:
         check_name(group, "group")
         for queue_id in queue_ids:
             check_queue(topic, queue_id)
         state = self._store.state
         keys = [QueueKey(topic.topic_id, queue_id) for queue_id in sorted(set(queue_ids)) or range(topic.queues)]
-        return [(key, self._groups.committed(group, key), state.earliest(key), state.next.get(key, 0)) for key in keys]
+        return [
+            (key, self._groups.committed(group, key), state.earliest(key), state.end_offsets.get(key, 0))
+            for key in keys
+        ]
 
-    def _busy(self, group: str, topic: TopicFacts) -> tuple[int, int]:
+    def _busy(self, group: str, topic: Topic) -> tuple[int, int]:
         membership = self._groups.members(GroupTopic(group, topic.topic_id))
         keys = [QueueKey(topic.topic_id, queue_id) for queue_id in range(topic.queues)]
-        return 0 if membership is None else len(membership.members), sum(self._state.in_flight(group, key) for key in keys)
+        return 0 if membership is None else len(membership.members), sum(
+            self._state.in_flight(group, key) for key in keys
+        )
 
-    # Pausing and deleting -----------------------------------------------------------------------------------------------------
+    # Pausing and deleting -------------------------------------------------------------------------
 
     def _pause(self, caller: Caller, frame: Frame) -> None:
         request = parse(PauseRequest, frame[3])
         group = check_name(request.group, "group")
         end = self._store.log_end
-        if self._store.state.delivery.groups.is_paused(group) != request.paused:
+        if self._store.state.parts.groups.is_paused(group) != request.paused:
             changed = GroupChanged(group=Group(group=group, paused=request.paused))
             end = self._store.append_control(Control(group_changed=changed)).end
             self._events.on_group_changed(group)
@@ -188,9 +203,14 @@ class GroupAdmin:
     def _delete(self, caller: Caller, frame: Frame) -> None:
         group = check_name(parse(GroupRequest, frame[3]).group, "group")
         reading = sum(group_topic.group == group for group_topic in self._groups.group_topics)
-        leased = sum(self._state.in_flight(group, key) for name, key in self._store.state.group_offsets if name == group)
+        leased = sum(
+            self._state.in_flight(group, key) for name, key in self._store.state.group_offsets if name == group
+        )
         if reading or leased:
-            raise GroupBusyError(f"group {group!r} reads {reading} topics, {leased} messages are leased: stop its consumers first")
+            raise GroupBusyError(
+                f"group {group!r} is active: it reads {reading} topics, {leased} messages are leased. Stop its "
+                "consumers first"
+            )
         if self._store.state.topic(f"%RETRY%{group}") is not None:
             self._store.delete_topic(f"%RETRY%{group}")
         appended = self._store.append_control(Control(group_changed=GroupChanged(group=Group(group=group, gone=True))))
@@ -200,13 +220,19 @@ class GroupAdmin:
 
 def _answer(reset_id: str, steps: list[Step], members: int = 0, in_flight: int = 0) -> ResetAnswer:
     wire_steps = [
-        ResetStep(queue_id=step.key.queue_id, before=step.before, after=step.after, least=step.start_offset, next=step.end_offset)
+        ResetStep(
+            queue_id=step.key.queue_id,
+            before=step.before,
+            after=step.after,
+            least=step.start_offset,
+            next=step.end_offset,
+        )
         for step in steps
     ]
     return ResetAnswer(reset_id=reset_id, steps=wire_steps, members=members, in_flight=in_flight)
 
 
 def _checked_id(reset_id: str) -> str:
-    if not 1 <= len(reset_id) <= _MOST_ID or not reset_id.isascii() or not reset_id.isprintable():
-        raise InvalidArgumentError(f"reset_id={reset_id[:80]!r}: 1 … {_MOST_ID} ASCII characters")
+    if not 1 <= len(reset_id) <= _MAX_ID_CHARS or not reset_id.isascii() or not reset_id.isprintable():
+        raise InvalidArgumentError(f"reset_id={reset_id[:80]!r}: use 1 … {_MAX_ID_CHARS} printable ASCII characters")
     return reset_id

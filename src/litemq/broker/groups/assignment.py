@@ -27,9 +27,9 @@ _MIX: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 class Strategy(StrEnum):
     """How queues are assigned."""
 
-    AVERAGE = "average"  # all have as many, give or take one
-    CONSISTENT_HASH = "consistent_hash"  # by a hash of queue and member: the same members have the same queues, whatever was before
-    SAME_ZONE = "same_zone"  # evenly among those in the broker's zone, and only where there are none among all
+    AVERAGE = "average"  # all members have the same number, or one more
+    CONSISTENT_HASH = "consistent_hash"  # by a hash of queue and member, independent of earlier assignments
+    SAME_ZONE = "same_zone"  # evenly among the members in the broker's zone; if there are none, among all
 
 
 class Candidate(NamedTuple):
@@ -40,7 +40,13 @@ class Candidate(NamedTuple):
 
 
 def assign(
-    strategy: Strategy, queues: Sequence[Q], members: Sequence[Candidate], current: Mapping[Q, str], *, broker: str = "", zone: str = ""
+    strategy: Strategy,
+    queues: Sequence[Q],
+    members: Sequence[Candidate],
+    current: Mapping[Q, str],
+    *,
+    broker: str = "",
+    zone: str = "",
 ) -> dict[Q, str]:
     """Return the member of each queue; empty without ``members``.
 
@@ -97,7 +103,7 @@ def _number(text: str) -> int:
 
 
 def _mixed(words: Words) -> Words:
-    """Return words of which each bit depends on all bits of ``words``."""
+    """Mix each word, so that every output bit depends on all input bits."""
     words = (words ^ (words >> np.uint64(30))) * _MIX[0]
     words = (words ^ (words >> np.uint64(27))) * _MIX[1]
     return words ^ (words >> np.uint64(31))

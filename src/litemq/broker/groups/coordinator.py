@@ -22,7 +22,7 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.queue_events import QueueListener
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, NotGroupMemberError, OverloadedError
-from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.state import QueueKey, Topic
 from litemq.storage.store import Appended
 from litemq.types import check_name
 
@@ -119,17 +119,17 @@ class GroupCoordinator(QueueListener):
         """All groups with members, and the topics that they read."""
         return iter(self._memberships)
 
-    def caller_of(self, member: Member) -> Caller | None:
+    def find_caller(self, member: Member) -> Caller | None:
         """Return the connection of ``member``, if it has one."""
         return self._callers.get(member.session)
 
-    # Sessions -----------------------------------------------------------------------------------------------------------------
+    # Sessions -------------------------------------------------------------------------------------
 
     def join(
         self,
         caller: Caller,
         group: str,
-        topic: TopicFacts,
+        topic: Topic,
         name: str = "",
         timeout_ms: int = 0,
         strategy: str = "",
@@ -145,11 +145,13 @@ class GroupCoordinator(QueueListener):
         name = name or caller.client_id
         limits = self._limits
         if len(name) > limits.max_member_chars or len(zone) > limits.max_member_chars:
-            raise InvalidArgumentError(f"names of members and zones have at most {limits.max_member_chars} characters")
+            raise InvalidArgumentError(
+                f"the name of the member or its zone is too long: use at most {limits.max_member_chars} characters"
+            )
         timeout_ms = timeout_ms or limits.session_timeout_ms
         shortest, longest = limits.min_session_timeout_ms, limits.max_session_timeout_ms
         if not shortest <= timeout_ms <= longest:
-            raise InvalidArgumentError(f"session_timeout_ms={timeout_ms}: this broker takes {shortest} … {longest}")
+            raise InvalidArgumentError(f"session_timeout_ms={timeout_ms}: choose {shortest} … {longest}")
         try:
             chosen = Strategy(strategy or Strategy.AVERAGE)
         except ValueError:
@@ -159,15 +161,21 @@ class GroupCoordinator(QueueListener):
         if membership is None:
             membership = Membership(self._queues(group, topic), self._numbers, broker=self._broker, zone=self._zone)
         members, memberships = len(membership.members), len(self._caller_sessions.get(caller, ()))
-        if name not in membership.members and (members >= limits.max_group_members or memberships >= limits.max_memberships):
+        if name not in membership.members and (
+            members >= limits.max_group_members or memberships >= limits.max_memberships
+        ):
             raise OverloadedError(
-                f"group {group!r} has {members} members for {topic.name!r}, this client is a member {memberships} times: "
-                "that is as many as this broker takes",
+                f"too many members: group {group!r} has {members} members for topic {topic.name!r} (limit "
+                f"{limits.max_group_members}), this client has {memberships} memberships (limit "
+                f"{limits.max_memberships}). "
+                "Stop some consumers",
                 _RETRY_AFTER_MS,
             )
         now = self._clock.elapsed_ns()
         gather = limits.gather_ms * 1_000_000
-        changes = membership.join(name, now, timeout_ms * 1_000_000, strategy=chosen, zone=zone, held=held, gather_ns=gather)
+        changes = membership.join(
+            name, now, timeout_ms * 1_000_000, strategy=chosen, zone=zone, held=held, gather_ns=gather
+        )
         self._memberships[group_topic] = membership
         member = membership.members[name]
         former = self._callers.get(member.session)
@@ -196,7 +204,9 @@ class GroupCoordinator(QueueListener):
         timer = self._loop.call_later(wait_s, self._answer_waiting, session)
         self._waiting[session] = _WaitingHeartbeat(heartbeat, timer)
 
-    def release(self, caller: Caller, group_topic: GroupTopic, name: str, session: int, generations: Iterable[int]) -> None:
+    def release(
+        self, caller: Caller, group_topic: GroupTopic, name: str, session: int, generations: Iterable[int]
+    ) -> None:
         """Release the queues of ``generations``, which the member was asked to give up."""
         membership, member = self._member(caller, group_topic, name, session)
         self._publish(group_topic, membership, membership.release(member.name, generations))
@@ -235,11 +245,13 @@ class GroupCoordinator(QueueListener):
             changes = membership.end_overdue(now)
             if changes.ended:
                 _LOG.info(
-                    "group %s lost %d of its members: they were silent, or their connections ended", group_topic.group, len(changes.ended)
+                    "group %s lost %d members: their sessions expired, or their connections ended",
+                    group_topic.group,
+                    len(changes.ended),
                 )
             self._publish(group_topic, membership, changes)
 
-    # Offsets ------------------------------------------------------------------------------------------------------------------
+    # Offsets --------------------------------------------------------------------------------------
 
     def check_owner(self, caller: Caller, group: str, topic_id: int, key: QueueKey, generation: int = 0) -> None:
         """Raise unless ``caller`` owns the queue for the group, with ``generation`` if it is not 0.
@@ -254,10 +266,14 @@ class GroupCoordinator(QueueListener):
                 member.until_ns = self._clock.elapsed_ns() + member.timeout_ns
                 return
         raise NotGroupMemberError(
-            f"this client does not have queue {key.queue_id} for group {group!r}: it never joined, was silent for too long, or gave it up"
+            f"this client does not own queue {key.queue_id} for group {group!r}: it never joined, its session has "
+            "expired, "
+            "or it has released the queue. Join again"
         )
 
-    def commit(self, caller: Caller, group: str, topic_id: int, offsets: Iterable[tuple[QueueKey, int, int]]) -> Appended:
+    def commit(
+        self, caller: Caller, group: str, topic_id: int, offsets: Iterable[tuple[QueueKey, int, int]]
+    ) -> Appended:
         """Commit ``offsets``, as (queue, offset, generation).
 
         All messages below an offset are done.
@@ -277,13 +293,13 @@ class GroupCoordinator(QueueListener):
         topic = self._store.state.topic(f"%RETRY%{group}")
         return None if topic is None else QueueKey(topic.topic_id, topic_id)
 
-    def key_of(self, group: str, topic: TopicFacts, queue_id: int, *, is_retry: bool) -> QueueKey:
+    def queue_key(self, group: str, topic: Topic, queue_id: int, *, is_retry: bool) -> QueueKey:
         """Return the queue that a request names: one of the topic, or the group's retry queue."""
         if not is_retry:
             return QueueKey(topic.topic_id, queue_id)
         key = self.retry_key(group, topic.topic_id)
         if key is None:
-            raise InvalidArgumentError(f"group {group!r} has no retry queue for {topic.name!r}")
+            raise InvalidArgumentError(f"group {group!r} has no retry queue for topic {topic.name!r}")
         return key
 
     def on_retry_placed(self, group: str, key: QueueKey, end: int) -> None:  # noqa: ARG002
@@ -293,9 +309,9 @@ class GroupCoordinator(QueueListener):
         if membership is not None:
             self._publish(group_topic, membership, membership.add_queue(key))
 
-    # ---------------------------------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
-    def _queues(self, group: str, topic: TopicFacts) -> list[QueueKey]:
+    def _queues(self, group: str, topic: Topic) -> list[QueueKey]:
         keys = [QueueKey(topic.topic_id, queue_id) for queue_id in range(topic.queues)]
         retry = self.retry_key(group, topic.topic_id)
         return keys if retry is None else [*keys, retry]
@@ -303,7 +319,9 @@ class GroupCoordinator(QueueListener):
     def _member(self, caller: Caller, group_topic: GroupTopic, name: str, session: int) -> tuple[Membership, Member]:
         membership = self._memberships.get(group_topic)
         if membership is None or self._callers.get(session) is not caller:
-            raise NotGroupMemberError(f"this client is no member of group {group_topic.group!r}, or no longer: join again")
+            raise NotGroupMemberError(
+                f"this client is not, or no longer, a member of group {group_topic.group!r}: join again"
+            )
         return membership, membership.renew_session(name or caller.client_id, session, self._clock.elapsed_ns())
 
     def _publish(self, group_topic: GroupTopic, membership: Membership, changes: Changes) -> None:
@@ -330,20 +348,21 @@ class GroupCoordinator(QueueListener):
             waiting.timer.cancel()
             waiting.heartbeat.answer()
 
-    # The time at which the next session ends ---------------------------------------------------------------------------------------
+    # The time at which the next session ends ------------------------------------------------------
 
     def _arm(self, until_ns: int) -> None:
         if self._timer is not None:
             if self._timer_ns <= until_ns:
-                return  # it rings earlier, and looks for the next end then
+                return  # the timer fires earlier, and computes the next end then
             self._timer.cancel()
         self._timer_ns = until_ns
-        self._timer = self._loop.call_later(max(0.0, (until_ns - self._clock.elapsed_ns()) / 1e9) + 0.001, self._check_sessions)
+        self._timer = self._loop.call_later(
+            max(0.0, (until_ns - self._clock.elapsed_ns()) / 1e9) + 0.001, self._check_sessions
+        )
 
     def _check_sessions(self) -> None:
         self._timer = None
-        # Silence counts only while this side listened: if it did not, what members said in between
-        # is read first.
+        # If the event loop stood still, requests of members may be unread: read them first.
         if not self._is_late and self._clock.elapsed_ns() - self._timer_ns > _LATE_NS:
             self._is_late = True
             self._arm(self._clock.elapsed_ns() + _LATE_NS)

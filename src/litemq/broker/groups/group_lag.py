@@ -1,4 +1,4 @@
-"""The lag of a group, exactly: in queue mode and lease mode, with or without members."""
+"""Describes groups: members, and the exact lag of each queue in queue mode and lease mode."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from litemq.broker.groups.coordinator import GroupCoordinator, GroupTopic
 from litemq.broker.groups.queue_lag import queue_statistics
-from litemq.broker.topics.queue_ranges import range_of
+from litemq.broker.topics.queue_ranges import offset_range
 from litemq.clock import Clock
 from litemq.errors import LiteMQError
 from litemq.proto.wire_pb2 import GroupAnswer, GroupMember, GroupQueueState, GroupReset
@@ -15,7 +15,7 @@ from litemq.storage.store import Store
 
 __all__ = ["GroupState"]
 
-AskAge = list[tuple[GroupQueueState, QueueKey, int]]
+AgeLookups = list[tuple[GroupQueueState, QueueKey, int]]
 
 
 class GroupState:
@@ -26,12 +26,12 @@ class GroupState:
         self._clock = clock
         self._groups = groups
 
-    def describe(self, group: str) -> tuple[GroupAnswer, AskAge]:
+    def describe(self, group: str) -> tuple[GroupAnswer, AgeLookups]:
         """Describe ``group``; also return the queues for which the caller must look up the age of
         the oldest message.
         """
         state = self._store.state
-        facts = state.delivery.groups
+        facts = state.parts.groups
         answer = GroupAnswer(paused=facts.is_paused(group))
         keys = {key for name, key in state.group_offsets if name == group}
         for group_topic in self._groups.group_topics:
@@ -45,28 +45,34 @@ class GroupState:
                 wire_member = GroupMember(
                     member=member.name, topic=topic, queues=queues, zone=member.zone, is_connected=member.is_connected
                 )
-                caller = self._groups.caller_of(member)
+                caller = self._groups.find_caller(member)
                 wire_member.peer = "" if caller is None else caller.peer
                 answer.members.append(wire_member)
         keys |= self.retry_queues(group, keys)
-        ask_age: AskAge = []
+        age_lookups: AgeLookups = []
         for key in sorted(keys):
             queue = self.queue_state(group, key)
             if queue is not None:
                 answer.queues.append(queue)
                 if queue.lag:
-                    ask_age.append((answer.queues[-1], key, max(queue.committed, queue.range.least)))
+                    age_lookups.append((answer.queues[-1], key, max(queue.committed, queue.range.least)))
         for reset in facts.resets(group):
-            answer.resets.append(GroupReset(reset_id=reset.reset_id, undoes=reset.undoes, at=reset.at, queues=len(reset.after)))
-        answer.waiting_tries = sum(name == group for _, name, _ in state.delivery.tries)
+            answer.resets.append(
+                GroupReset(reset_id=reset.reset_id, undoes=reset.undoes, at=reset.at, queues=len(reset.after))
+            )
+        answer.waiting_tries = sum(name == group for _, name, _ in state.parts.tries)
         answer.known = bool(keys or answer.members or group in facts.names or answer.waiting_tries)
-        return answer, ask_age
+        return answer, age_lookups
 
     def retry_queues(self, group: str, keys: Iterable[QueueKey]) -> set[QueueKey]:
         """Return the group's retry queues of the topics of ``keys``, read or not."""
         state = self._store.state
         retries = state.topic(retry_topic(group))
-        return set() if retries is None else {QueueKey(retries.topic_id, key.topic_id) for key in keys} & state.next.keys()
+        return (
+            set()
+            if retries is None
+            else {QueueKey(retries.topic_id, key.topic_id) for key in keys} & state.end_offsets.keys()
+        )
 
     def queue_state(self, group: str, key: QueueKey) -> GroupQueueState | None:
         """Describe the group in one queue; ``None`` if the topic is gone."""
@@ -77,7 +83,7 @@ class GroupState:
             topic = state.topics.get(key.queue_id)  # the queue id of a retry queue is its topic's id
         if topic is None or topic.deleted:
             return None
-        queue_range = range_of(self._store, key)
+        queue_range = offset_range(self._store, key)
         if is_retry:
             queue_range.queue_id = 0
         numbers = queue_statistics(state, group, key, self._clock.wall_ms())

@@ -9,7 +9,7 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
-from litemq.broker.topics.queue_ranges import full_range_of
+from litemq.broker.topics.queue_ranges import full_offset_range
 from litemq.errors import LiteMQError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
@@ -22,7 +22,7 @@ from litemq.proto.wire_pb2 import (
     Opcode,
     ReleaseRequest,
 )
-from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.state import QueueKey, Topic
 
 __all__ = ["GroupRequests"]
 
@@ -30,7 +30,9 @@ __all__ = ["GroupRequests"]
 class _Heartbeat:
     """A heartbeat as it came: answered at once, or when the member's assignment changes."""
 
-    def __init__(self, requests: GroupRequests, caller: Caller, frame: Frame, request: GroupHeartbeat, topic: TopicFacts) -> None:
+    def __init__(
+        self, requests: GroupRequests, caller: Caller, frame: Frame, request: GroupHeartbeat, topic: Topic
+    ) -> None:
         self._requests = requests
         self._frame = frame
         self.caller = caller
@@ -92,22 +94,27 @@ class GroupRequests:
             return GroupAssignment(session=heartbeat.session, version=heartbeat.version, unchanged=True)
         return self._assignment(heartbeat.group_topic.group, heartbeat.topic, membership, member)
 
-    def _assignment(self, group: str, topic: TopicFacts, membership: Membership, member: Member) -> GroupAssignment:
+    def _assignment(self, group: str, topic: Topic, membership: Membership, member: Member) -> GroupAssignment:
         queues = []
         for key, generation in membership.assigned(member.name):
             is_retry = key.topic_id != topic.topic_id
-            queue_range = full_range_of(self._store, key)
+            queue_range = full_offset_range(self._store, key)
             if is_retry:
                 queue_range.queue_id = 0
             queues.append(
-                GroupQueue(range=queue_range, committed=self._groups.committed(group, key), is_retry=is_retry, generation=generation)
+                GroupQueue(
+                    range=queue_range,
+                    committed=self._groups.committed(group, key),
+                    is_retry=is_retry,
+                    generation=generation,
+                )
             )
         return GroupAssignment(
             session=member.session,
             version=member.version,
             queues=queues,
             release=membership.unwanted(member.name),
-            reset_id=self._store.state.delivery.groups.reset_id(group),
+            reset_id=self._store.state.parts.groups.reset_id(group),
             session_timeout_ms=member.timeout_ns // 1_000_000,
         )
 
@@ -126,7 +133,11 @@ class GroupRequests:
         request = parse(CommitRequest, frame[3])
         topic = self._topics.find(request.topic)
         offsets = [
-            (self._groups.key_of(request.group, topic, each.queue_id, is_retry=each.is_retry), each.offset, each.generation)
+            (
+                self._groups.queue_key(request.group, topic, each.queue_id, is_retry=each.is_retry),
+                each.offset,
+                each.generation,
+            )
             for each in request.offsets
         ]
         appended = self._groups.commit(caller, request.group, topic.topic_id, offsets)

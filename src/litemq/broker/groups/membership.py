@@ -48,7 +48,7 @@ class Member:
         self.session = session
         self.zone = zone
         self.timeout_ns = timeout_ns
-        self.until_ns = now_ns + timeout_ns  # when its session ends, if it is not heard before
+        self.until_ns = now_ns + timeout_ns  # when its session ends without another request
         self.is_connected = True
         self.version = 0  # of its assignment
 
@@ -69,7 +69,7 @@ class Membership:
         self._broker = broker
         self._zone = zone
 
-    # Sessions -----------------------------------------------------------------------------------------------------------------
+    # Sessions -------------------------------------------------------------------------------------
 
     def join(
         self,
@@ -90,8 +90,9 @@ class Membership:
         others = len(self.members) - (name in self.members)
         if others and strategy is not self.strategy:
             raise InvalidArgumentError(
-                f"assignment={strategy.value!r}: the group's other members have joined with {self.strategy.value!r}. "
-                "All have to choose the same; stop the others to change it"
+                f"assignment={strategy.value!r}: the group's other members use {self.strategy.value!r}. Use the same, "
+                "or stop "
+                "the other members to change it"
             )
         self.strategy = strategy
         member = self.members.get(name)
@@ -113,7 +114,9 @@ class Membership:
         """Renew the session of a member. Raise if it has ended."""
         member = self.members.get(name)
         if member is None or member.session != session:
-            raise NotGroupMemberError(f"the session of member {name!r} is over: it was not heard for too long, or was ended. Join again")
+            raise NotGroupMemberError(
+                f"the session of member {name!r} has ended: it timed out, or was closed. Join again"
+            )
         member.until_ns = now_ns + member.timeout_ns
         member.is_connected = True
         return member
@@ -121,7 +124,11 @@ class Membership:
     def release(self, name: str, generations: Iterable[int]) -> Changes:
         """Release the queues of ``generations`` that the member owns."""
         given_up = set(generations)
-        freed = [(key, owned.generation) for key, owned in self.owners.items() if owned.member == name and owned.generation in given_up]
+        freed = [
+            (key, owned.generation)
+            for key, owned in self.owners.items()
+            if owned.member == name and owned.generation in given_up
+        ]
         for key, _ in freed:
             del self.owners[key]
         return self._rebalance()._replace(fenced=tuple(freed))
@@ -156,7 +163,7 @@ class Membership:
         self._known |= {key}
         return self._rebalance()
 
-    # Assignment --------------------------------------------------------------------------------------------------------------
+    # Assignment -----------------------------------------------------------------------------------
 
     @property
     def queues(self) -> tuple[QueueKey, ...]:
@@ -180,14 +187,16 @@ class Membership:
     def _owned(self, name: str) -> list[tuple[QueueKey, QueueOwner]]:
         return [(key, owned) for key, owned in self.owners.items() if owned.member == name]
 
-    # ---------------------------------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def _rebalance(self) -> Changes:
         """Compute the targets again, and assign free queues."""
         before, current = self._targets, {key: owned.member for key, owned in self.owners.items()}
         candidates = [Candidate(member.name, member.zone) for member in self.members.values()]
         if self._gathers_until_ns is None:
-            self._targets = assign(self.strategy, self._queues, candidates, current, broker=self._broker, zone=self._zone)
+            self._targets = assign(
+                self.strategy, self._queues, candidates, current, broker=self._broker, zone=self._zone
+            )
         else:
             self._targets = current
         changed: set[str] = set()
@@ -204,4 +213,6 @@ class Membership:
 
 
 def _merged(first: Changes, second: Changes) -> Changes:
-    return Changes(tuple(sorted({*first.members, *second.members})), first.ended + second.ended, first.fenced + second.fenced)
+    return Changes(
+        tuple(sorted({*first.members, *second.members})), first.ended + second.ended, first.fenced + second.fenced
+    )

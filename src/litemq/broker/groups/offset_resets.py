@@ -10,7 +10,7 @@ from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsReset
 from litemq.storage.state import QueueKey
 
-__all__ = ["QueuePosition", "ResetTo", "Step", "plan", "reset_record", "to_undo", "undo_steps"]
+__all__ = ["QueuePosition", "ResetTo", "Step", "find_reset", "plan", "reset_record", "undo_steps"]
 
 
 class ResetTo(StrEnum):
@@ -38,7 +38,9 @@ class Step(NamedTuple):
 QueuePosition = tuple[QueueKey, int, int, int]  # a queue, the group's offset in it, its start and its end
 
 
-def plan(positions: Iterable[QueuePosition], to: str, value: int, at_time: Callable[[QueueKey, int], int]) -> list[Step]:
+def plan(
+    positions: Iterable[QueuePosition], to: str, value: int, at_time: Callable[[QueueKey, int], int]
+) -> list[Step]:
     """Return where each offset would go, limited to the range of its queue."""
     try:
         where = ResetTo(to)
@@ -75,7 +77,7 @@ def reset_record(
     return Control(offsets_reset=record)
 
 
-def to_undo(resets: Iterable[OffsetsReset], reset_id: str, topic_id: int) -> OffsetsReset:
+def find_reset(resets: Iterable[OffsetsReset], reset_id: str, topic_id: int) -> OffsetsReset:
     """Return the reset ``reset_id``, or else the topic's latest that was not undone and is no undo
     itself.
     """
@@ -84,13 +86,17 @@ def to_undo(resets: Iterable[OffsetsReset], reset_id: str, topic_id: int) -> Off
     for reset in reversed(resets):
         if reset_id == reset.reset_id or (not reset_id and not reset.undoes and reset.reset_id not in undone):
             if reset.reset_id in undone:
-                raise InvalidArgumentError(f"reset {reset_id!r} was undone before: undo the undoing, whose id `group describe` shows")
+                undo_id = next(other.reset_id for other in reversed(resets) if other.undoes == reset.reset_id)
+                raise InvalidArgumentError(
+                    f"reset {reset_id!r} has already been undone: to redo it, undo reset {undo_id!r} (see `litemq "
+                    "group describe`)"
+                )
             return reset
     if reset_id:
         raise InvalidArgumentError(
-            f"there is no reset {reset_id!r} of this topic any more: `litemq group describe` shows those that are kept"
+            f"there is no reset {reset_id!r} of this topic: list the resets with `litemq group describe`"
         )
-    raise InvalidArgumentError("there is no reset of this topic that could be undone")
+    raise InvalidArgumentError("there is no reset of this topic to undo: list the resets with `litemq group describe`")
 
 
 def undo_steps(reset: OffsetsReset, current: Mapping[QueueKey, QueuePosition]) -> list[Step]:
@@ -100,6 +106,10 @@ def undo_steps(reset: OffsetsReset, current: Mapping[QueueKey, QueuePosition]) -
         key = QueueKey(former_offset.topic_id, former_offset.queue_id)
         if key in current:
             _, offset, start_offset, end_offset = current[key]
-            after = former_offset.offset if former_offset.offset < 0 else min(max(former_offset.offset, start_offset), end_offset)
+            after = (
+                former_offset.offset
+                if former_offset.offset < 0
+                else min(max(former_offset.offset, start_offset), end_offset)
+            )
             steps.append(Step(key, offset, after, start_offset, end_offset))
     return steps

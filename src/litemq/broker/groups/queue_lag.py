@@ -28,13 +28,15 @@ class QueueStatistics(NamedTuple):
 
 def queue_statistics(state: State, group: str, key: QueueKey, now: int) -> QueueStatistics:
     """Return the statistics of ``group`` in the queue ``key`` at ``now`` (ms)."""
-    progress = state.delivery.progress
+    progress = state.parts.progress
     committed = progress.offsets.get((group, key), -1)
-    end_offset = state.next.get(key, 0)
+    end_offset = state.end_offsets.get(key, 0)
     # Messages that retention took are no lag, unless an archive has them.
-    begin = state.least.get(key, 0) if committed < 0 else max(committed, state.earliest(key))
-    queue = progress.of_queue(group, key) or _NOTHING
+    begin = state.start_offsets.get(key, 0) if committed < 0 else max(committed, state.earliest(key))
+    queue = progress.queue(group, key) or _NOTHING
     undone = queue.done.without(begin, end_offset)
     lag = sum(end - first for first, end in undone)
     in_flight = sum(lease.end - lease.begin for lease in queue.leases.within(begin, end_offset) if lease.deadline > now)
-    return QueueStatistics(key, committed, end_offset, lag, in_flight, lag - in_flight, undone[0][0] if undone else end_offset)
+    return QueueStatistics(
+        key, committed, end_offset, lag, in_flight, lag - in_flight, undone[0][0] if undone else end_offset
+    )

@@ -8,11 +8,11 @@ from litemq.clock import Clock
 
 __all__ = ["ANY_QUEUE", "RETRY_QUEUE", "ConsumerVisit", "RecentConsumers"]
 
-ANY_QUEUE: Final = -1  # of the topic: a lease request
-RETRY_QUEUE: Final = -2  # the group's, of the topic
+ANY_QUEUE: Final = -1  # the queue id of a lease request
+RETRY_QUEUE: Final = -2  # the queue id of the group's retry queue
 
-_LATELY_NS: Final = 90 * 1_000_000_000  # a request waits for a minute at most, and the next one follows
-_MOST: Final = 20_000  # visits that are kept
+_RECENT_NS: Final = 90 * 1_000_000_000  # a long poll waits for up to a minute, and the next one follows
+_MAX_VISITS: Final = 20_000
 
 
 class ConsumerVisit(NamedTuple):
@@ -35,15 +35,15 @@ class RecentConsumers:
         """Record that ``client`` has asked for messages, with the filter ``text``."""
         source = group, topic_id, queue_id
         self._visits.pop(source, None)
-        if len(self._visits) >= _MOST:
+        if len(self._visits) >= _MAX_VISITS:
             del self._visits[next(iter(self._visits))]  # the oldest
         self._visits[source] = ConsumerVisit(self._clock.elapsed_ns(), client, text, is_sql)
 
     def recent(self, group: str, topic_id: int) -> dict[int, ConsumerVisit]:
         """Return the visits of the last 90 seconds, by queue id."""
-        since = self._clock.elapsed_ns() - _LATELY_NS
+        since = self._clock.elapsed_ns() - _RECENT_NS
         return {
             queue_id: visit
-            for (of, topic, queue_id), visit in self._visits.items()
-            if (of, topic) == (group, topic_id) and visit.at_ns >= since
+            for (visit_group, visit_topic_id, queue_id), visit in self._visits.items()
+            if (visit_group, visit_topic_id) == (group, topic_id) and visit.at_ns >= since
         }

@@ -17,12 +17,12 @@ from litemq.errors import InvalidArgumentError, JobExistsError, JobNotFoundError
 from litemq.proto.control_pb2 import Control, JobPut, JobsDeleted, JobsPut
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import JobOutcome
-from litemq.storage.state.jobs.jobs import first_job_number
+from litemq.storage.state.jobs.jobs import new_job_numbers
 
 __all__ = ["JobChanges", "PutHow"]
 
 _AT_ONCE: Final = 32  # jobs that are checked before other work runs
-_MOST_COUNTED: Final = 1_000
+_MAX_COUNTED: Final = 1_000
 _RETRY_AFTER_MS: Final = 1_000
 _WHEN: Final = ("expression", "timezone", "every_ms", "anchor", "start_at", "end_at")
 
@@ -45,7 +45,7 @@ class JobChanges:
         self._scheduler = scheduler
         self._max_jobs = context.limits.max_jobs
         self._max_bytes = context.limits.max_job_bytes
-        self._jobs = context.store.state.delivery.jobs
+        self._jobs = context.store.state.parts.jobs
 
     async def put(self, definitions: Sequence[JobDefinition], how: PutHow, *, dry_run: bool) -> list[JobOutcome]:
         """Create or change jobs; return the outcome of each.
@@ -68,10 +68,12 @@ class JobChanges:
                 if isinstance(job, LiteMQError):
                     raise job
                 if job.id in ids:
-                    raise InvalidArgumentError(f"job {job.id!r} is named twice")
+                    raise InvalidArgumentError(f"job {job.id!r} is in the request twice: name it once")
                 ids.add(job.id)
                 change = self._change(job, how, now, new=new)
-                outcomes.append(JobOutcome(done="unchanged" if change is None else "changed" if change.number else "created"))
+                outcomes.append(
+                    JobOutcome(done="unchanged" if change is None else "changed" if change.number else "created")
+                )
                 if change is not None:
                     changes.append(change)
                     new += not change.number
@@ -82,29 +84,31 @@ class JobChanges:
         return outcomes
 
     def _checked(self, definition: JobDefinition, now: int) -> JobDefinition | LiteMQError:
-        slot = self._jobs.slot_of(definition.id)
+        slot = self._jobs.find_slot(definition.id)
         try:
             job = checked(definition, now, None if slot is None else self._jobs.definition(slot))
             topic = self._topics.find(job.topic)
             if job.HasField("queue_id"):
                 check_queue(topic, job.queue_id)
             if job.HasField("priority") and not topic.has_priorities:
-                raise InvalidArgumentError(f"priority={job.priority}: topic {topic.name!r} has no priorities")
+                raise InvalidArgumentError(
+                    f"priority={job.priority}: topic {topic.name!r} has no priorities. Leave the priority out"
+                )
         except LiteMQError as error:
             return error
         return job
 
     def _change(self, job: JobDefinition, how: PutHow, now: int, *, new: int) -> JobPut | None:
         """Return the change of a job for the record; ``None`` if the job is unchanged."""
-        slot = self._jobs.slot_of(job.id)
+        slot = self._jobs.find_slot(job.id)
         if slot is None:
             if how is PutHow.CHANGE:
                 raise _not_found(job.id)
             if len(self._jobs) + new >= self._max_jobs:
-                raise OverloadedError(f"{self._max_jobs} jobs are here already (max_jobs): delete some", _RETRY_AFTER_MS)
+                raise OverloadedError(f"the broker has {self._max_jobs} jobs (max_jobs): delete some", _RETRY_AFTER_MS)
             if self._jobs.table.bytes > self._max_bytes:
                 raise OverloadedError(
-                    f"jobs of {self._max_bytes} bytes are here already (max_job_bytes): delete some, or make their bodies smaller",
+                    f"the jobs use {self._max_bytes} bytes (max_job_bytes): delete some, or make their bodies smaller",
                     _RETRY_AFTER_MS,
                 )
             return JobPut(definition=job.SerializeToString(deterministic=True), through=now)
@@ -116,7 +120,8 @@ class JobChanges:
             return None
         if how is PutHow.CREATE:
             raise JobExistsError(
-                f"there is a job {job.id!r} already, and it is another one: choose another id, or change it with `mq.jobs.update`, `litemq job create --replace`"
+                f"job {job.id!r} already exists with another definition: choose another id, or change the job with "
+                "`mq.jobs.update` or `litemq job create --replace`"
             )
         change = JobPut(number=int(self._jobs.table.numbers[slot]), definition=definition)
         is_another_time = any(getattr(before, name) != getattr(job, name) for name in _WHEN)
@@ -125,16 +130,18 @@ class JobChanges:
         return change
 
     def _restart_schedule(self, change: JobPut, slot: int, before: JobDefinition, now: int) -> None:
-        """Skip the ticks that were due until now, and count up to ``_MOST_COUNTED`` of them."""
+        """Skip the ticks that were due until now, and count up to ``_MAX_COUNTED`` of them."""
         row = self._jobs.table.columns[slot]
         change.through = max(now, int(row["through"]))
-        change.skipped = bool(row["queued"]) + sum(1 for _ in ticks_between(before, int(row["through"]), now, _MOST_COUNTED))
+        change.skipped = bool(row["queued"]) + sum(
+            1 for _ in ticks_between(before, int(row["through"]), now, _MAX_COUNTED)
+        )
 
     def _append(self, changes: list[JobPut]) -> None:
         new = [change for change in changes if not change.number]
 
         def make(log_end: int) -> Control:
-            for change, number in zip(new, first_job_number(log_end, len(new)), strict=True):
+            for change, number in zip(new, new_job_numbers(log_end, len(new)), strict=True):
                 change.number = number
             return Control(jobs_put=JobsPut(jobs=changes))
 
@@ -149,7 +156,7 @@ class JobChanges:
         """Pause or resume jobs. Ticks that were due meanwhile are not sent, but counted."""
         changes, outcomes, now = [], [], self._clock.wall_ms()
         for job_id in dict.fromkeys(ids):
-            slot = self._jobs.slot_of(job_id)
+            slot = self._jobs.find_slot(job_id)
             if slot is None:
                 outcomes.append(_outcome(_not_found(job_id)))
                 continue
@@ -158,7 +165,9 @@ class JobChanges:
             if job.paused is not paused:
                 before = self._jobs.definition(slot)
                 job.paused = paused
-                change = JobPut(number=int(self._jobs.table.numbers[slot]), definition=job.SerializeToString(deterministic=True))
+                change = JobPut(
+                    number=int(self._jobs.table.numbers[slot]), definition=job.SerializeToString(deterministic=True)
+                )
                 if not paused:
                     self._restart_schedule(change, slot, before, now)
                 changes.append(change)
@@ -170,7 +179,7 @@ class JobChanges:
         """Delete jobs; their messages stay."""
         numbers, outcomes = [], []
         for job_id in dict.fromkeys(ids):
-            slot = self._jobs.slot_of(job_id)
+            slot = self._jobs.find_slot(job_id)
             if slot is None:
                 outcomes.append(_outcome(_not_found(job_id)))
             else:
@@ -184,7 +193,7 @@ class JobChanges:
 
 
 def _not_found(job_id: str) -> JobNotFoundError:
-    return JobNotFoundError(f"there is no job {job_id!r}: `litemq job list` shows those that there are")
+    return JobNotFoundError(f"job {job_id!r} does not exist: list all jobs with `litemq job list`")
 
 
 def _outcome(error: LiteMQError) -> JobOutcome:

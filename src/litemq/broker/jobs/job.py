@@ -32,8 +32,8 @@ __all__ = [
     "checked",
     "due_at",
     "due_ticks",
+    "job_schedule",
     "next_tick",
-    "schedule_of",
     "tick_id",
     "tick_record",
     "ticks_between",
@@ -41,15 +41,15 @@ __all__ = [
 
 MAX_JOB_ID: Final = 48  # the id of a tick's message has its time, too
 _DAY_MS: Final = 86_400_000
-_LONGEST_MS: Final = 366 * _DAY_MS
-_MOST_RETRIES: Final = 1_000
-_MOST_CAUGHT_UP: Final = 1_000  # ticks of one job at a time
-_MOST_COUNTED: Final = 1_000
+_MAX_WINDOW_MS: Final = 366 * _DAY_MS
+_MAX_RETRIES: Final = 1_000
+_MAX_CAUGHT_UP: Final = 1_000  # ticks of one job at a time
+_MAX_COUNTED: Final = 1_000
 _ON_TIME_MS: Final = 10_000  # ticks no later than this are sent even without catch-up
 _ALLOW: Final = int(Overlap.ALLOW)  # a member of an enum costs much to look up
 _OVERLAPS: Final = frozenset(map(int, Overlap))
 _CATCH_UPS: Final = frozenset(map(int, CatchUp))
-_MOST_BODY: Final = 256 << 10  # of a million jobs that are all kept in memory
+_MAX_BODY_BYTES: Final = 256 << 10  # all jobs are kept in memory
 _LIMITS: Final = RecordLimits(512 << 10)
 
 
@@ -63,35 +63,38 @@ def checked(definition: JobDefinition, now: int, before: JobDefinition | None = 
     job_id = job.id
     check_name(job_id, "job")
     if len(job_id) > MAX_JOB_ID:
-        raise InvalidArgumentError(f"job id of {len(job_id)} characters: at most {MAX_JOB_ID} are allowed")
+        raise InvalidArgumentError(f"the job id has {len(job_id)} characters: use at most {MAX_JOB_ID}")
     check_name(job.topic)
     if job.group:
         check_name(job.group, "group")
     _check_schedule(job, now, before)
     _check_rules(job)
-    if len(job.body) > _MOST_BODY:
-        raise InvalidArgumentError(f"a body of {len(job.body)} bytes: a job has {_MOST_BODY} at most; send what is larger from its handler")
+    if len(job.body) > _MAX_BODY_BYTES:
+        raise InvalidArgumentError(
+            f"the body has {len(job.body)} bytes: use at most {_MAX_BODY_BYTES}, and send larger data from the job's "
+            "handler"
+        )
     if len(job.keys) >= MAX_KEYS:
-        raise InvalidArgumentError(f"{len(job.keys)} keys: a job has {MAX_KEYS - 1} at most, its id is one more")
+        raise InvalidArgumentError(f"{len(job.keys)} keys: use at most {MAX_KEYS - 1}; the job id is one more key")
     if job.properties and any(each.name.startswith("litemq-") for each in job.properties):
-        raise InvalidArgumentError("properties whose names begin with litemq- are the broker's own")
+        raise InvalidArgumentError("property names that begin with litemq- are reserved: choose other names")
     if job.tags or job.keys or job.properties or job.ordering_key:
-        tick_record(job, 0, tick_id(job, LATEST_TIME_MS), now)  # refuses what no message may have
+        tick_record(job, 0, tick_id(job, LATEST_TIME_MS), now)  # raises if no message may have these fields
     return job
 
 
 def _check_schedule(job: JobDefinition, now: int, before: JobDefinition | None) -> None:
     if job.expression.lstrip()[:6].lower() == "@every":
         if job.every_ms:
-            raise InvalidArgumentError(f"job {job.id!r} has an expression and a duration: choose one")
+            raise InvalidArgumentError(f"job {job.id!r} has both a cron expression and an interval: choose one")
         job.every_ms, job.expression = duration_ms(job.expression), ""
     if bool(job.expression) == bool(job.every_ms):
-        raise InvalidArgumentError(f"job {job.id!r}: say either an expression or every how many seconds it runs")
+        raise InvalidArgumentError(f"job {job.id!r} needs a schedule: set either an expression or an interval")
     for name, moment in (("start_at", job.start_at), ("end_at", job.end_at)):
         if not 0 <= moment <= LATEST_TIME_MS:
             raise InvalidArgumentError(f"{name}={moment}: choose a time before the year 10000")
     if job.end_at and job.end_at <= job.start_at:
-        raise InvalidArgumentError(f"job {job.id!r} ends before it starts")
+        raise InvalidArgumentError(f"job {job.id!r} ends before it starts: choose an end_at after start_at")
     if job.every_ms:
         check_every(job.every_ms)
         same = before is not None and before.every_ms == job.every_ms and before.start_at == job.start_at
@@ -105,35 +108,40 @@ def _check_schedule(job: JobDefinition, now: int, before: JobDefinition | None) 
 def _check_rules(job: JobDefinition) -> None:
     overlap, catch_up = job.overlap, job.catch_up
     if overlap not in _OVERLAPS or catch_up not in _CATCH_UPS:
-        raise InvalidArgumentError(f"overlap={overlap}, catch_up={catch_up}: one of them is not known here")
+        raise InvalidArgumentError(
+            f"overlap={overlap}, catch_up={catch_up}: this broker does not know the value. Choose another, or upgrade it"
+        )
     if overlap != _ALLOW and not job.group:
-        raise InvalidArgumentError(f"job {job.id!r}: whether a run is over is known of a group: say group_id, or let runs overlap")
+        raise InvalidArgumentError(
+            f"job {job.id!r} needs a group_id, because only a group knows when a run is over: set group_id, or allow "
+            "overlap"
+        )
     if not job.catch_up_window_ms:
         job.catch_up_window_ms = _DAY_MS
     for name, length, limit in (
-        ("catch_up_window_ms", job.catch_up_window_ms, _LONGEST_MS),
+        ("catch_up_window_ms", job.catch_up_window_ms, _MAX_WINDOW_MS),
         ("jitter_ms", job.jitter_ms, _DAY_MS),
         ("timeout_ms", job.timeout_ms, _DAY_MS),
     ):
         if not 0 <= length <= limit:
             raise InvalidArgumentError(f"{name}={length}: choose 0 … {limit}")
-    if job.max_retries > _MOST_RETRIES:
-        raise InvalidArgumentError(f"max_retries={job.max_retries}: choose 0 … {_MOST_RETRIES}")
+    if job.max_retries > _MAX_RETRIES:
+        raise InvalidArgumentError(f"max_retries={job.max_retries}: choose 0 … {_MAX_RETRIES}")
     if job.HasField("priority") and job.priority > 255:
         raise InvalidArgumentError(f"priority={job.priority}: choose 0 … 255")
 
 
-# Ticks --------------------------------------------------------------------------------------------------------------------------
+# Ticks --------------------------------------------------------------------------------------------
 
 
-def schedule_of(job: JobDefinition) -> Schedule:
+def job_schedule(job: JobDefinition) -> Schedule:
     """Return the schedule of a job."""
     return EverySchedule(job.every_ms, job.anchor) if job.every_ms else cron_schedule(job.expression, job.timezone)
 
 
 def next_tick(job: JobDefinition, through: int) -> int:
     """Return the first tick (ms) after ``through``; ``NEVER`` if there is none."""
-    tick = schedule_of(job).next(max(through, job.start_at - 1))
+    tick = job_schedule(job).next(max(through, job.start_at - 1))
     return NEVER if job.end_at and tick > job.end_at else tick
 
 
@@ -174,7 +182,7 @@ def due_ticks(job: JobDefinition, through: int, now: int) -> DueTicks:
     last = _last_tick(job, through, until)
     oldest = until - job.catch_up_window_ms
     if job.catch_up == CatchUp.ALL:
-        send = list(ticks_between(job, max(through, oldest - 1), last, _MOST_CAUGHT_UP))
+        send = list(ticks_between(job, max(through, oldest - 1), last, _MAX_CAUGHT_UP))
         last = send[-1] if send else last  # the others come next
     elif until - last <= _ON_TIME_MS or (job.catch_up == CatchUp.ONE and last >= oldest):
         send = [last]
@@ -197,12 +205,12 @@ def _last_tick(job: JobDefinition, through: int, until: int) -> int:
 
 def _count(job: JobDefinition, after: int, until: int) -> int:
     if job.every_ms and not job.start_at:
-        first = schedule_of(job).next(after)
+        first = job_schedule(job).next(after)
         return 0 if first > until else (until - first) // job.every_ms + 1
-    return sum(1 for _ in ticks_between(job, after, until, _MOST_COUNTED))
+    return sum(1 for _ in ticks_between(job, after, until, _MAX_COUNTED))
 
 
-# Records ------------------------------------------------------------------------------------------------------------------------
+# Records ------------------------------------------------------------------------------------------
 
 
 def tick_id(job: JobDefinition, tick: int) -> str:
@@ -225,7 +233,7 @@ def tick_record(job: JobDefinition, tick: int, message_id: str, now: int, shown_
         job.max_retries if job.HasField("max_retries") else -1,
     )
     job_id = job.id
-    return shared.also({JOB_PROPERTY: job_id}).encode(
+    return shared.with_properties({JOB_PROPERTY: job_id}).encode(
         job.body,
         message_id=message_id,
         keys=(*job.keys, job_id) if job.keys else (job_id,),
@@ -237,12 +245,18 @@ def tick_record(job: JobDefinition, tick: int, message_id: str, now: int, shown_
 
 @lru_cache(maxsize=1_000)
 def _template(
-    topic: str, tags: tuple[str, ...], properties: tuple[tuple[str, str], ...], priority: int, tick: int, timeout_ms: int, max_retries: int
+    topic: str,
+    tags: tuple[str, ...],
+    properties: tuple[tuple[str, str], ...],
+    priority: int,
+    tick: int,
+    timeout_ms: int,
+    max_retries: int,
 ) -> RecordTemplate:
     """Return the template that messages of many jobs share, if they are due together."""
     named = dict(properties)
     if len(named) != len(properties):
-        raise InvalidArgumentError("a property is named twice")
+        raise InvalidArgumentError("a property is set twice: set it once")
     if tick:
         named[TICK_PROPERTY] = datetime.fromtimestamp(tick / 1000, UTC).isoformat(timespec="milliseconds")
     if timeout_ms:

@@ -10,7 +10,7 @@ from litemq.broker.jobs.queue_choice import QueueChoice
 from litemq.broker.jobs.run_state import is_settled
 from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import InvalidArgumentError, JobNotFoundError
-from litemq.format.dead_letters import dead_topic, story_of
+from litemq.format.dead_letters import dead_topic, history_from_properties
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import BackfillJobAnswer, BackfillJobRequest, JobHistoryAnswer, JobRun, TriggerJobAnswer
 from litemq.storage.state import QueueKey, retry_topic
@@ -20,7 +20,7 @@ from litemq.types import RecordKind, StoredRecord
 __all__ = ["ManualRuns"]
 
 _TICKS_AT_ONCE: Final = 200  # of a backfill; the client asks again for more
-_MOST_COPIES: Final = 64
+_MAX_COPIES: Final = 64
 
 _Copies = tuple[StoredRecord, list[StoredRecord], list[StoredRecord]]  # a message, its copies, its dead letters
 
@@ -33,7 +33,7 @@ class ManualRuns:
         self._clock = context.clock
         self._lookups = context.answers.lookups
         self._events = context.events
-        self._jobs = store.state.delivery.jobs
+        self._jobs = store.state.parts.jobs
         self._queue_choice = QueueChoice(store.state)
         self._lock = asyncio.Lock()  # concurrent requests for the same tick send it once
 
@@ -73,20 +73,27 @@ class ManualRuns:
         return await asyncio.get_running_loop().run_in_executor(self._lookups, look)
 
     def _append(self, job: JobDefinition, messages: list[tuple[int, str]]) -> None:
-        slot, now = self._jobs.slot_of(job.id), self._clock.wall_ms()
+        slot, now = self._jobs.find_slot(job.id), self._clock.wall_ms()
         if slot is None:
-            raise JobNotFoundError(f"job {job.id!r} was deleted meanwhile")
+            raise JobNotFoundError(f"job {job.id!r} has been deleted: create it again to run it")
         if self._store.state.topic(job.topic) is None:
-            raise InvalidArgumentError(f"the topic {job.topic!r} of job {job.id!r} is gone: create it again, or change the job")
+            raise InvalidArgumentError(
+                f"topic {job.topic!r} of job {job.id!r} does not exist: create it, or change the job"
+            )
         number = int(self._jobs.table.numbers[slot])
         placed = [
-            Placed(tick_record(job, 0, message_id, now, tick), *self._queue_choice.queue_for(job), RecordKind.MESSAGE, number)
+            Placed(
+                tick_record(job, 0, message_id, now, tick),
+                *self._queue_choice.queue_for(job),
+                RecordKind.MESSAGE,
+                number,
+            )
             for tick, message_id in messages
         ]
         end = self._store.append_placed(placed).end
         self._events.on_append(list({QueueKey(each.topic_id, each.queue_id) for each in placed}), end)
 
-    # History --------------------------------------------------------------------------------------------------------------------
+    # History --------------------------------------------------------------------------------------
 
     async def history(self, slot: int, limit: int) -> JobHistoryAnswer:
         """Return the latest runs of a job that the log still has, with their state."""
@@ -97,15 +104,17 @@ class ManualRuns:
     def _look_back(self, job: JobDefinition, limit: int) -> list[_Copies]:
         found: list[_Copies] = []
         seen: set[str] = set()
-        for stored in self._store.find(job.topic, job.id, limit + _MOST_COPIES):
+        for stored in self._store.find(job.topic, job.id, limit + _MAX_COPIES):
             message_id = stored.record.message_id
             if message_id.rpartition("@")[0] == job.id and message_id not in seen and len(found) < limit:
                 seen.add(message_id)
-                copies = self._store.find(job.topic, message_id, _MOST_COPIES, anywhere=True) if job.group else []
-                found.append((stored, copies, self._store.find(dead_topic(job.topic), message_id, _MOST_COPIES)))
+                copies = self._store.find(job.topic, message_id, _MAX_COPIES, anywhere=True) if job.group else []
+                found.append((stored, copies, self._store.find(dead_topic(job.topic), message_id, _MAX_COPIES)))
         return found
 
-    def _run(self, job: JobDefinition, stored: StoredRecord, copies: list[StoredRecord], dead: list[StoredRecord]) -> JobRun:
+    def _run(
+        self, job: JobDefinition, stored: StoredRecord, copies: list[StoredRecord], dead: list[StoredRecord]
+    ) -> JobRun:
         stamp, tick = stored.stamp, stored.record.message_id.rpartition("@")[2]
         run = JobRun(message_id=stored.record.message_id, tick=int(tick) if tick.isdecimal() else 0)
         if stamp is not None:
@@ -113,8 +122,10 @@ class ManualRuns:
         run.state = self._state(job, stored, copies, dead)
         return run
 
-    def _state(self, job: JobDefinition, stored: StoredRecord, copies: list[StoredRecord], dead: list[StoredRecord]) -> str:
-        if any(job.group in ("", story_of(each.record.properties).group) for each in dead):
+    def _state(
+        self, job: JobDefinition, stored: StoredRecord, copies: list[StoredRecord], dead: list[StoredRecord]
+    ) -> str:
+        if any(job.group in ("", history_from_properties(each.record.properties).group) for each in dead):
             return "failed"
         if not job.group or stored.stamp is None:
             return "sent"
@@ -123,8 +134,12 @@ class ManualRuns:
         stamps = [each.stamp for each in copies if each.stamp is not None]
         tried = [stamp for stamp in stamps if retries is not None and stamp.topic_id == retries.topic_id]
         last = max([stored.stamp, *tried], key=lambda stamp: stamp.commitlog_offset)
-        if state.delivery.tries.get(last.commitlog_offset, job.group) is not None or (last.kind is RecordKind.RETRY):
+        if state.parts.tries.get(last.commitlog_offset, job.group) is not None or (last.kind is RecordKind.RETRY):
             settled = is_settled(state, job.group, QueueKey(last.topic_id, last.queue_id), last.queue_offset)
-            waiting = state.delivery.tries.get(last.commitlog_offset, job.group) is not None
+            waiting = state.parts.tries.get(last.commitlog_offset, job.group) is not None
             return "done" if settled and not waiting else "trying"
-        return "done" if is_settled(state, job.group, QueueKey(last.topic_id, last.queue_id), last.queue_offset) else "sent"
+        return (
+            "done"
+            if is_settled(state, job.group, QueueKey(last.topic_id, last.queue_id), last.queue_offset)
+            else "sent"
+        )

@@ -25,15 +25,21 @@ class QueueChoice:
         """
         topic = self._state.topic(job.topic)
         if topic is None:
-            raise InvalidArgumentError(f"its topic {job.topic!r} is gone: create it again, or delete the job")
+            raise InvalidArgumentError(f"topic {job.topic!r} does not exist: create it, or delete the job")
         if job.HasField("queue_id"):
             if not topic.has_queue(job.queue_id):
-                raise InvalidArgumentError(f"topic {job.topic!r} has {topic.queues} queues, and none of the number {job.queue_id}")
+                raise InvalidArgumentError(
+                    f"topic {job.topic!r} has no queue {job.queue_id}: it has {topic.queues}, numbered from 0"
+                )
             return QueueKey(topic.topic_id, job.queue_id)
         width = PRIORITY_CLASSES if topic.has_priorities else 1
         if job.ordering_key:
             number = crc32c(job.ordering_key.encode())
         else:
             number = self._rotation = self._rotation + 1
-        class_number = priority_class(job.priority if job.HasField("priority") else DEFAULT_PRIORITY) if topic.has_priorities else 0
+        class_number = (
+            priority_class(job.priority if job.HasField("priority") else DEFAULT_PRIORITY)
+            if topic.has_priorities
+            else 0
+        )
         return QueueKey(topic.topic_id, number % (topic.queues // width) * width + class_number)

@@ -1,4 +1,4 @@
-"""The requests about jobs."""
+"""The requests of clients about jobs: put, get, list, delete, pause, trigger, backfill, history."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from litemq.schedules.cron import NEVER
 
 __all__ = ["JobRequests"]
 
-_MOST_JOBS: Final = 2_000  # of one request
-_MOST_BYTES: Final = 4 << 20
+_MAX_JOBS: Final = 2_000  # of one request
+_MAX_BYTES: Final = 4 << 20
 _LOOKED_AT: Final = 5_000  # jobs for one answer; the client asks again for more
-_MOST_RUNS: Final = 100
+_MAX_RUNS: Final = 100
 _TRIGGER: Final = re.compile(r"[a-z0-9]{1,14}", re.ASCII)
 
 
@@ -50,7 +50,7 @@ class JobRequests:
 
     def __init__(self, context: BrokerContext, scheduler: JobScheduler) -> None:
         self._store = store = context.store
-        self._jobs = store.state.delivery.jobs
+        self._jobs = store.state.parts.jobs
         self._scheduler = scheduler
         self._changes = JobChanges(context, scheduler)
         self._manual_runs = ManualRuns(context)
@@ -69,8 +69,8 @@ class JobRequests:
     def _put(self, caller: Caller, frame: Frame) -> None:
         request = parse(PutJobsRequest, frame[3])
         _check_count(request.jobs)
-        if len(frame[3]) > _MOST_BYTES:
-            raise InvalidArgumentError(f"jobs of {len(frame[3])} bytes in one request: put {_MOST_BYTES} at most")
+        if len(frame[3]) > _MAX_BYTES:
+            raise InvalidArgumentError(f"{len(frame[3])} bytes of jobs in one request: send at most {_MAX_BYTES}")
         try:
             how = PutHow(request.how)
         except ValueError:
@@ -84,31 +84,31 @@ class JobRequests:
     def _get(self, caller: Caller, frame: Frame) -> None:
         request = parse(JobsRequest, frame[3])
         _check_count(request.ids)
-        slots = [slot for slot in map(self._jobs.slot_of, request.ids) if slot is not None]
+        slots = [slot for slot in map(self._jobs.find_slot, request.ids) if slot is not None]
         answer = JobsAnswer(jobs=map(self._facts, slots), is_end=True, count=len(self._jobs))
         caller.answer(frame, answer.SerializeToString())
 
     def _list(self, caller: Caller, frame: Frame) -> None:
         request = parse(ListJobsRequest, frame[3])
-        if not 1 <= request.most <= _MOST_JOBS:
-            raise InvalidArgumentError(f"most={request.most}: choose 1 … {_MOST_JOBS}")
+        if not 1 <= request.most <= _MAX_JOBS:
+            raise InvalidArgumentError(f"limit={request.most}: choose 1 … {_MAX_JOBS}")
         table = self._jobs.table
         begin = int(table.numbers.searchsorted(request.after, side="right"))
         answer = JobsAnswer(next_after=request.after, is_end=True, count=len(self._jobs))
         size = 0
         for slot in range(begin, len(table.definitions)):
-            if slot - begin >= _LOOKED_AT or len(answer.jobs) >= request.most or size > _MOST_BYTES:
+            if slot - begin >= _LOOKED_AT or len(answer.jobs) >= request.most or size > _MAX_BYTES:
                 answer.is_end = False
                 break
             answer.next_after = int(table.numbers[slot])
-            if table.definitions[slot] and _is_meant(self._jobs.definition(slot), request):
+            if table.definitions[slot] and _matches(self._jobs.definition(slot), request):
                 answer.jobs.append(self._facts(slot))
                 size += len(table.definitions[slot])
         caller.answer(frame, answer.SerializeToString())
 
     def _facts(self, slot: int) -> JobFacts:
         row, job = self._jobs.row_at(slot), self._jobs.definition(slot)
-        next_tick = NEVER if job.paused else self._scheduler.next_of(slot)
+        next_tick = NEVER if job.paused else self._scheduler.next_tick(slot)
         return JobFacts(
             number=row.number,
             definition=job,
@@ -127,36 +127,42 @@ class JobRequests:
         request = parse(JobsRequest, frame[3])
         _check_count(request.ids)
         outcomes = self._changes.delete(request.ids)
-        answer_when_safe(self._store, caller, frame, self._store.log_end, JobOutcomes(outcomes=outcomes).SerializeToString())
+        answer_when_safe(
+            self._store, caller, frame, self._store.log_end, JobOutcomes(outcomes=outcomes).SerializeToString()
+        )
 
     def _pause(self, caller: Caller, frame: Frame) -> None:
         request = parse(PauseJobsRequest, frame[3])
         _check_count(request.ids)
         outcomes = self._changes.pause(request.ids, paused=request.paused)
-        answer_when_safe(self._store, caller, frame, self._store.log_end, JobOutcomes(outcomes=outcomes).SerializeToString())
+        answer_when_safe(
+            self._store, caller, frame, self._store.log_end, JobOutcomes(outcomes=outcomes).SerializeToString()
+        )
 
     def _trigger(self, caller: Caller, frame: Frame) -> None:
         request = parse(TriggerJobRequest, frame[3])
         if not _TRIGGER.fullmatch(request.trigger_id):
-            raise InvalidArgumentError(f"trigger_id={request.trigger_id!r}: use 1 … 14 of a-z 0-9")
+            raise InvalidArgumentError(f"trigger_id={request.trigger_id!r}: use 1 … 14 characters of a-z and 0-9")
         self._answer(caller, frame, self._manual_runs.trigger(self._slot(request.id), request.trigger_id))
 
     def _backfill(self, caller: Caller, frame: Frame) -> None:
         request = parse(BackfillJobRequest, frame[3])
         if not 0 <= request.since < request.until:
-            raise InvalidArgumentError(f"backfill from {request.since} to {request.until}: the end is later than the beginning")
+            raise InvalidArgumentError(
+                f"backfill from {request.since} to {request.until}: choose an end after the start"
+            )
         self._answer(caller, frame, self._manual_runs.backfill(self._slot(request.id), request))
 
     def _history(self, caller: Caller, frame: Frame) -> None:
         request = parse(JobHistoryRequest, frame[3])
-        if not 1 <= request.most <= _MOST_RUNS:
-            raise InvalidArgumentError(f"most={request.most}: choose 1 … {_MOST_RUNS}")
+        if not 1 <= request.most <= _MAX_RUNS:
+            raise InvalidArgumentError(f"limit={request.most}: choose 1 … {_MAX_RUNS}")
         self._answer(caller, frame, self._manual_runs.history(self._slot(request.id), request.most))
 
     def _slot(self, job_id: str) -> int:
-        slot = self._jobs.slot_of(job_id)
+        slot = self._jobs.find_slot(job_id)
         if slot is None:
-            raise JobNotFoundError(f"there is no job {job_id!r}: `litemq job list` shows those that there are")
+            raise JobNotFoundError(f"job {job_id!r} does not exist: list all jobs with `litemq job list`")
         return slot
 
     def _answer(self, caller: Caller, frame: Frame, work: Coroutine[None, None, Message]) -> None:
@@ -171,11 +177,11 @@ class JobRequests:
 
 
 def _check_count(jobs: Sequence[object]) -> None:
-    if not 1 <= len(jobs) <= _MOST_JOBS:
-        raise InvalidArgumentError(f"{len(jobs)} jobs in one request: name 1 … {_MOST_JOBS}")
+    if not 1 <= len(jobs) <= _MAX_JOBS:
+        raise InvalidArgumentError(f"{len(jobs)} jobs in one request: send 1 … {_MAX_JOBS}")
 
 
-def _is_meant(job: JobDefinition, request: ListJobsRequest) -> bool:
+def _matches(job: JobDefinition, request: ListJobsRequest) -> bool:
     return (
         (not request.topic or job.topic == request.topic)
         and (not request.group or job.group == request.group)

@@ -51,7 +51,7 @@ class JobScheduler:
         self._clock = context.clock
         self._alarms = context.alarms
         self._events = context.events
-        self._jobs = store.state.delivery.jobs
+        self._jobs = store.state.parts.jobs
         self._queue_choice = QueueChoice(store.state)
         self._due: Longs = np.empty(0, np.int64)  # by slot: when the next tick is sent
         self._layout = -1
@@ -59,7 +59,7 @@ class JobScheduler:
         self._near_end = 0
         self._waiting: set[int] = set()  # numbers of jobs of which a tick waits until a run is over
         self._firing = asyncio.Lock()
-        self._task = BackgroundTask("sends ticks", "ticks of jobs were not sent", self)
+        self._task = BackgroundTask("job ticks", "ticks of jobs were not sent", self)
         self._set_for: int | None = None
         if len(self._jobs):
             self._ring([])
@@ -79,7 +79,7 @@ class JobScheduler:
             self._schedule(slot)
         self.on_end()
 
-    def next_of(self, slot: int) -> int:
+    def next_tick(self, slot: int) -> int:
         """Return a job's next tick, by its schedule."""
         job = self._jobs.definition(slot)
         return next_tick(job, max(int(self._jobs.table.columns[slot]["through"]), self._clock.wall_ms() - 1))
@@ -96,7 +96,7 @@ class JobScheduler:
             while not self._task.is_closed:
                 now = self._clock.wall_ms()
                 slots = self._take(now)
-                waiting = self._over()
+                waiting = self._find_finished()
                 if not slots and not waiting:
                     break
                 try:
@@ -108,7 +108,7 @@ class JobScheduler:
                 await asyncio.sleep(0)
         return sent
 
-    # When it is time ----------------------------------------------------------------------------------------------------------
+    # When it is time ------------------------------------------------------------------------------
 
     def _set_alarm(self, due: int) -> None:
         if self._set_for is None or due < self._set_for:
@@ -187,7 +187,7 @@ class JobScheduler:
                 taken[slot] = None
         return list(taken)
 
-    def _over(self) -> list[int]:
+    def _find_finished(self) -> list[int]:
         """Return jobs of which a tick waits, and whose run is over."""
         found: list[int] = []
         for number in list(self._waiting):
@@ -200,7 +200,7 @@ class JobScheduler:
                     found.append(slot)
         return found
 
-    # Sending ------------------------------------------------------------------------------------------------------------------
+    # Sending --------------------------------------------------------------------------------------
 
     def _send(self, slots: list[int], waiting: list[int], now: int) -> int:
         """Decide about the due ticks of jobs, and append the decisions: skipped ticks before the
@@ -211,13 +211,19 @@ class JobScheduler:
         batch = _TickBatch()
         table = self._jobs.table
         for slot in waiting:
-            job, number, tick = self._jobs.definition(slot), int(table.numbers[slot]), int(table.columns[slot]["queued"])
+            job, number, tick = (
+                self._jobs.definition(slot),
+                int(table.numbers[slot]),
+                int(table.columns[slot]["queued"]),
+            )
             if not self._place(batch, job, number, tick, now):
                 batch.after.append(TickPassed(number=number, missed=1, queued=-1))
         jobs = list(map(self._jobs.definition, slots))
         numbers, columns = table.numbers[slots].tolist(), table.columns[slots]
         throughs, queued = columns["through"].tolist(), columns["queued"].tolist()
-        upcoming = [self._decide(batch, *each, now) for each in zip(slots, jobs, numbers, throughs, queued, strict=True)]
+        upcoming = [
+            self._decide(batch, *each, now) for each in zip(slots, jobs, numbers, throughs, queued, strict=True)
+        ]
         self._pass(batch.before)
         if batch.placed:
             self._append(batch)
@@ -248,7 +254,9 @@ class JobScheduler:
                     batch.after.append(TickPassed(number=each.origin, through=tick, missed=1, queued=-1))
         self._events.on_append(list({QueueKey(each.topic_id, each.queue_id) for each in batch.placed}), end)
 
-    def _decide(self, batch: _TickBatch, slot: int, job: JobDefinition, number: int, through: int, queued: int, now: int) -> int:
+    def _decide(
+        self, batch: _TickBatch, slot: int, job: JobDefinition, number: int, through: int, queued: int, now: int
+    ) -> int:
         """Decide about the due ticks of a job; return its next tick, 0 if unknown."""
         due = due_ticks(job, through, now)
         send: list[int] = due.send
@@ -257,13 +265,17 @@ class JobScheduler:
             running = bool(queued) or is_running(self._store.state, self._jobs.row_at(slot), job.group)
             others, send = (send, []) if running else (send[1:], send[:1])
         if due.missed:
-            batch.before.append(TickPassed(number=number, through=send[0] - 1 if send else due.through, missed=due.missed))
+            batch.before.append(
+                TickPassed(number=number, through=send[0] - 1 if send else due.through, missed=due.missed)
+            )
         for tick in send:
             if not self._place(batch, job, number, tick, now):
                 batch.after.append(TickPassed(number=number, through=tick, missed=1))
         if others:
             waits = others[-1] if job.overlap == Overlap.QUEUE_ONE and not queued else 0
-            batch.after.append(TickPassed(number=number, through=due.through, skipped=len(others) - bool(waits), queued=waits))
+            batch.after.append(
+                TickPassed(number=number, through=due.through, skipped=len(others) - bool(waits), queued=waits)
+            )
             if waits:
                 self._waiting.add(number)
         return due.upcoming
@@ -271,7 +283,9 @@ class JobScheduler:
     def _place(self, batch: _TickBatch, job: JobDefinition, number: int, tick: int, now: int) -> bool:
         try:
             key = self._queue_choice.queue_for(job)
-            batch.placed.append(Placed(tick_record(job, tick, tick_id(job, tick), now), *key, RecordKind.MESSAGE, number))
+            batch.placed.append(
+                Placed(tick_record(job, tick, tick_id(job, tick), now), *key, RecordKind.MESSAGE, number)
+            )
         except InvalidArgumentError as error:
             _LOG.warning("tick %d of job %s is not sent: %s", tick, job.id, error)
             return False

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
 from litemq.filters.filter import Filter
-from litemq.format.record_view import views
+from litemq.format.record_view import record_views
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
 
@@ -53,23 +53,23 @@ class ScanResult(NamedTuple):
     error: CorruptStoreError | None = None
 
 
-def scan(store: Store, asked: Scan) -> ScanResult:
+def scan(store: Store, request: Scan) -> ScanResult:
     """Scan a queue. It may wait for the disk, so do not call it on the event loop."""
-    found = _Search(store, asked, is_hot=False).run()
+    found = _Search(store, request, is_hot=False).run()
     if found is None:
-        raise AssertionError("what may wait for the disk is never refused")
+        raise AssertionError("a scan that may wait for the disk always returns a result")
     return found
 
 
-def scan_if_hot(store: Store, asked: Scan) -> ScanResult | None:
+def scan_if_hot(store: Store, request: Scan) -> ScanResult | None:
     """Scan the part of a queue that is in memory; ``None`` if the start is not."""
-    return _Search(store, asked, is_hot=True).run()
+    return _Search(store, request, is_hot=True).run()
 
 
 class _Search:
-    def __init__(self, store: Store, asked: Scan, *, is_hot: bool) -> None:
+    def __init__(self, store: Store, request: Scan, *, is_hot: bool) -> None:
         self._store = store
-        self._asked = asked
+        self._request = request
         self._is_hot = is_hot
         self._until = perf_counter() + (_SECONDS_HOT if is_hot else _SECONDS_COLD)
         self._found: list[bytes] = []
@@ -77,7 +77,7 @@ class _Search:
 
     def run(self) -> ScanResult | None:
         """Run the scan; ``None`` if the start is not in memory."""
-        store, (key, first, wanted, _, _) = self._store, self._asked
+        store, (key, first, wanted, _, _) = self._store, self._request
         at = first
         while True:
             if self._is_hot:
@@ -106,7 +106,7 @@ class _Search:
             end = self._end_of_portion(begin, entries)
             queue_offsets = base + candidates[begin:end]
             try:
-                records = self._store.read_chosen(self._asked.key, queue_offsets, entries[begin:end])
+                records = self._store.read_chosen(self._request.key, queue_offsets, entries[begin:end])
             except CorruptStoreError as error:
                 return self._ended(int(queue_offsets[0]), error=error)
             ended, looked_at = self._choose(records)
@@ -126,18 +126,18 @@ class _Search:
         """Keep the records that the filter accepts; return the result if it is complete, and the
         number of records read.
         """
-        accepts, limit = self._asked.wanted.accepts, self._asked.max_messages
+        accepts, limit = self._request.wanted.accepts, self._request.max_messages
         looked_at = 0
-        for view in views(records):
+        for view in record_views(records):
             looked_at += 1
             if not accepts(view):
                 continue
             raw = view.raw
-            if self._found and self._size + len(raw) > self._asked.max_bytes:
+            if self._found and self._size + len(raw) > self._request.max_bytes:
                 return self._ended(view.queue_offset), looked_at
             self._found.append(raw)
             self._size += len(raw)
-            if len(self._found) >= limit or self._size >= self._asked.max_bytes:
+            if len(self._found) >= limit or self._size >= self._request.max_bytes:
                 return self._ended(view.queue_offset + 1), looked_at
         return None, looked_at
 

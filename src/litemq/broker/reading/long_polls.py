@@ -22,7 +22,7 @@ from litemq.broker.reading.visibility import visible_to
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.queue_events import QueueListener
-from litemq.broker.topics.queue_ranges import range_of
+from litemq.broker.topics.queue_ranges import offset_range
 from litemq.errors import (
     CorruptStoreError,
     InvalidArgumentError,
@@ -46,7 +46,18 @@ _LOG = logging.getLogger(__name__)
 class _Pull:
     """A pull that is not answered yet."""
 
-    __slots__ = ("caller", "frame", "generation", "group", "key", "max_bytes", "max_messages", "offset", "timer", "wanted")
+    __slots__ = (
+        "caller",
+        "frame",
+        "generation",
+        "group",
+        "key",
+        "max_bytes",
+        "max_messages",
+        "offset",
+        "timer",
+        "wanted",
+    )
 
     def __init__(self, caller: Caller, frame: Frame, key: QueueKey, request: PullRequest, limits: BrokerLimits) -> None:
         self.caller = caller
@@ -71,7 +82,9 @@ class LongPolls(QueueListener):
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[QueueKey, dict[_Pull, None]] = {}
         self._caller_pulls: dict[Caller, dict[_Pull, None]] = defaultdict(dict)
-        self._cold: dict[Caller, deque[_Pull]] = {}  # read one at a time, since the answers take memory until they are sent
+        self._cold: dict[
+            Caller, deque[_Pull]
+        ] = {}  # read one at a time, since the answers take memory until they are sent
         self._reading: set[asyncio.Task[None]] = set()
         self._scanning: Executor = ThreadPoolExecutor(2, thread_name_prefix="litemq-scan")
 
@@ -85,10 +98,14 @@ class LongPolls(QueueListener):
         limits = self._limits
         if len(self._caller_pulls.get(caller, ())) + len(self._cold.get(caller, ())) >= limits.max_waiting_pulls:
             raise OverloadedError(
-                f"{limits.max_waiting_pulls} pulls of this client wait already: take their answers first", _RETRY_AFTER_MS
+                f"this client has {limits.max_waiting_pulls} waiting pulls: wait for their answers first",
+                _RETRY_AFTER_MS,
             )
         if request.max_messages < 1 or request.offset < 0:
-            raise InvalidArgumentError(f"max_messages={request.max_messages}, offset={request.offset}: choose at least 1, and 0 or later")
+            raise InvalidArgumentError(
+                f"max_messages={request.max_messages}, offset={request.offset}: choose at least 1 message and an "
+                "offset of at least 0"
+            )
         pull = _Pull(caller, frame, key, request, limits)
         if not self._try(pull):
             wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
@@ -98,16 +115,18 @@ class LongPolls(QueueListener):
             self._caller_pulls[caller][pull] = None
             self._waiting.setdefault(pull.key, {})[pull] = None
             pull.timer = self._loop.call_later(wait_ms / 1000, self._give_up, pull)
-            if self._store.state.next.get(pull.key, 0) > pull.offset:  # appended before this pull, so no event will follow
+            if (
+                self._store.state.end_offsets.get(pull.key, 0) > pull.offset
+            ):  # appended before this pull, so no event will follow
                 self._try_when_confirmed([pull.key], self._store.log_end)
 
     def _try(self, pull: _Pull) -> bool:
         """Answer a pull if there are messages or an error; return whether it no longer waits."""
-        if pull.group and self._store.state.delivery.groups.is_paused(pull.group):
+        if pull.group and self._store.state.parts.groups.is_paused(pull.group):
             return False
-        if not pull.caller.has_room:
+        if not pull.caller.is_writable:
             self._forget(pull)
-            pull.caller.when_room(lambda: self._try_again(pull))
+            pull.caller.on_writable(lambda: self._try_again(pull))
             return True
         try:
             found = self._read(pull)
@@ -133,7 +152,7 @@ class LongPolls(QueueListener):
     def _read(self, pull: _Pull) -> bytes | memoryview | ScanResult | None:
         if pull.wanted is None:
             return self._store.read_if_hot(pull.key, pull.offset, pull.max_messages, pull.max_bytes)
-        return scan_if_hot(self._store, _scan_of(pull, pull.wanted))
+        return scan_if_hot(self._store, _make_scan(pull, pull.wanted))
 
     def _take(self, pull: _Pull, scanned: ScanResult) -> bool:
         """Continue a pull after the scan; return whether it no longer waits."""
@@ -159,8 +178,8 @@ class LongPolls(QueueListener):
             return  # the caller is gone
         if not waiting:
             del self._cold[caller]
-        elif not caller.has_room:
-            caller.when_room(lambda: self._read_next(caller))
+        elif not caller.is_writable:
+            caller.on_writable(lambda: self._read_next(caller))
         else:
             task = self._loop.create_task(self._read_cold(waiting.popleft()))
             self._reading.add(task)
@@ -171,8 +190,8 @@ class LongPolls(QueueListener):
             if pull.wanted is None:
                 self._answer(pull, await self._store.pull(pull.key, pull.offset, pull.max_messages, pull.max_bytes))
             else:
-                asked = _scan_of(pull, pull.wanted)
-                scanned = await self._loop.run_in_executor(self._scanning, scan, self._store, asked)
+                request = _make_scan(pull, pull.wanted)
+                scanned = await self._loop.run_in_executor(self._scanning, scan, self._store, request)
                 if not self._take(pull, scanned):
                     self._answer(pull, b"")  # the reader asks again, and waits then
         except LiteMQError as error:
@@ -186,7 +205,7 @@ class LongPolls(QueueListener):
         if records and pull.group:
             records, end_offset = self._visible(pull, records)
             next_offset = max(next_offset, end_offset)
-        answer = PullAnswer(next_offset=next_offset, range=range_of(self._store, pull.key))
+        answer = PullAnswer(next_offset=next_offset, range=offset_range(self._store, pull.key))
         pull.caller.answer(pull.frame, answer.SerializeToString(), records)
 
     def _visible(self, pull: _Pull, records: bytes | memoryview) -> tuple[bytes | memoryview, int]:
@@ -201,14 +220,17 @@ class LongPolls(QueueListener):
         self._forget(pull)
         if isinstance(error, CorruptStoreError):
             # A damaged record is never served: the reader gets the error, and continues after it.
-            _LOG.error("offset %d of queue %d: %s", pull.offset, pull.key.queue_id, error)
-            answer = PullAnswer(next_offset=pull.offset + 1, range=range_of(self._store, pull.key), damaged=str(error))
+            _LOG.error("the message at offset %d of queue %d cannot be read: %s", pull.offset, pull.key.queue_id, error)
+            answer = PullAnswer(
+                next_offset=pull.offset + 1, range=offset_range(self._store, pull.key), damaged=str(error)
+            )
             pull.caller.answer(pull.frame, answer.SerializeToString())
             return
-        start_offset = self._store.state.least.get(pull.key, 0)
+        start_offset = self._store.state.start_offsets.get(pull.key, 0)
         if isinstance(error, OffsetOutOfRangeError) and pull.offset < start_offset:
             error = OffsetExpiredError(
-                f"offsets {pull.offset} … {start_offset - 1} of queue {pull.key.queue_id} are gone: retention took them"
+                f"offsets {pull.offset} … {start_offset - 1} of queue {pull.key.queue_id} are gone: retention deleted "
+                "them"
             )
         pull.caller.refuse(pull.frame, error)
 
@@ -258,7 +280,7 @@ class LongPolls(QueueListener):
         # The new owner reads the messages that the former one waits for.
         for pull in list(self._waiting.get(key, ())):
             if pull.generation == generation:
-                self._fail(pull, NotGroupMemberError(f"queue {key.queue_id} is another's by now: join again"))
+                self._fail(pull, NotGroupMemberError(f"queue {key.queue_id} has another owner: join again"))
 
     def caller_gone(self, caller: Caller) -> None:
         """Drop the pulls of ``caller``, whose connection has ended."""
@@ -274,5 +296,5 @@ class LongPolls(QueueListener):
         self._scanning.shutdown(cancel_futures=True)  # a scan must not read a closed store
 
 
-def _scan_of(pull: _Pull, wanted: Filter) -> Scan:
+def _make_scan(pull: _Pull, wanted: Filter) -> Scan:
     return Scan(pull.key, pull.offset, wanted, pull.max_messages, pull.max_bytes)

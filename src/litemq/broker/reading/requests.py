@@ -20,9 +20,11 @@ __all__ = ["ReadRequests"]
 
 
 class ReadRequests:
-    """Look-ups by time and key may wait for the disk, so they run in a thread."""
+    """Passes pulls on to the long polls, and looks messages up by time and key in a thread."""
 
-    def __init__(self, context: BrokerContext, long_polls: LongPolls, groups: GroupCoordinator, recent_consumers: RecentConsumers) -> None:
+    def __init__(
+        self, context: BrokerContext, long_polls: LongPolls, groups: GroupCoordinator, recent_consumers: RecentConsumers
+    ) -> None:
         self._store = context.store
         self._limits = context.limits
         self._topics = context.topics
@@ -40,7 +42,7 @@ class ReadRequests:
     def _pull(self, caller: Caller, frame: Frame) -> None:
         request = parse(PullRequest, frame[3])
         topic = self._topics.find_with_queue(request.topic, request.queue_id)
-        key = self._groups.key_of(request.group, topic, request.queue_id, is_retry=request.is_retry)
+        key = self._groups.queue_key(request.group, topic, request.queue_id, is_retry=request.is_retry)
         if request.group:
             self._groups.check_owner(caller, request.group, topic.topic_id, key, request.generation)
             queue_id = RETRY_QUEUE if request.is_retry else request.queue_id
@@ -54,7 +56,9 @@ class ReadRequests:
         key = QueueKey(self._topics.find(request.topic).topic_id, request.queue_id)
 
         def look() -> tuple[bytes, bytes]:
-            return OffsetAnswer(offset=self._store.offset_at_time(key, request.store_timestamp)).SerializeToString(), b""
+            return OffsetAnswer(
+                offset=self._store.offset_at_time(key, request.store_timestamp)
+            ).SerializeToString(), b""
 
         self._answers.look_up(caller, frame, look)
 
@@ -64,7 +68,9 @@ class ReadRequests:
         limit = min(request.most or self._limits.max_found, self._limits.max_found)
 
         def look() -> tuple[bytes, bytes]:
-            return b"", b"".join(map(_raw, _fitting(self._store.find(topic.name, request.key, limit), self._limits.max_pull_bytes)))
+            return b"", b"".join(
+                map(_raw, _fitting(self._store.find(topic.name, request.key, limit), self._limits.max_pull_bytes))
+            )
 
         self._answers.look_up(caller, frame, look)
 
@@ -74,7 +80,7 @@ def _raw(found: StoredRecord) -> bytes:
 
 
 def _fitting(found: list[StoredRecord], max_bytes: int) -> list[StoredRecord]:
-    """The first ones that fit into one answer: at least one if there is one."""
+    """Return the first records that fit into ``max_bytes``, at least one."""
     size = 0
     for count, record in enumerate(found):
         size += record.size

@@ -11,7 +11,7 @@ from litemq.broker.dead_letters.writing import DeadDelivery, dead_letter_records
 from litemq.format.batches.scan import scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.state import QueueKey, Topic
 from litemq.storage.store import Store
 from litemq.types import DeadReason
 
@@ -20,14 +20,16 @@ __all__ = ["visible_to"]
 Records = bytes | memoryview
 
 
-def visible_to(group: str, store: Store, topic: TopicFacts, key: QueueKey, records: Records, now: int) -> tuple[Records, int]:
+def visible_to(
+    group: str, store: Store, topic: Topic, key: QueueKey, records: Records, now: int
+) -> tuple[Records, int]:
     """Return the records that ``group`` may see, and the offset after the last of all."""
     starts = scan(records, limits=STORED_LIMITS).starts
     header = RecordColumns(records, starts).header
     offsets = header["queue_offset"].astype(np.int64)
     end_offset = int(offsets[-1]) + 1
     hidden = np.zeros(offsets.size, np.bool_)
-    queue = store.state.delivery.progress.of_queue(group, key)
+    queue = store.state.parts.progress.queue(group, key)
     if queue is not None:
         for begin, end in queue.done.within(int(offsets[0]), end_offset):
             hidden |= (offsets >= begin) & (offsets < end)
@@ -42,7 +44,9 @@ def visible_to(group: str, store: Store, topic: TopicFacts, key: QueueKey, recor
     pieces = [view[bounds[number] : bounds[number + 1]] for number in range(offsets.size)]
     tries = header["consume_count"].tolist()
     dead = [
-        DeadDelivery(pieces[number], topic.topic_id, key, int(offsets[number]), group, tries[number], DeadReason.TTL_EXPIRED)
+        DeadDelivery(
+            pieces[number], topic.topic_id, key, int(offsets[number]), group, tries[number], DeadReason.TTL_EXPIRED
+        )
         for number in np.flatnonzero(expired).tolist()
     ]
     if dead:

@@ -17,7 +17,7 @@ from litemq.clock import Clock
 __all__ = ["Alarms"]
 
 _SLOT_MS: Final = 5
-_LONGEST_SLEEP_MS: Final = 250  # the clock may have been moved meanwhile
+_MAX_SLEEP_MS: Final = 250  # the clock may have been moved meanwhile
 _LOG = logging.getLogger(__name__)
 
 K = TypeVar("K")
@@ -58,7 +58,7 @@ class Alarms:
             keys.append(key)
 
     def ring_due(self) -> int:
-        """Ring all alarms that are due now, before the loop does; return the number of their keys."""
+        """Ring all due alarms now, before the loop does; return the number of their keys."""
         now = self._clock.wall_ms() // _SLOT_MS
         due: dict[Ring, list[Any]] = {}
         while self._upcoming and self._upcoming[0] <= now:
@@ -68,7 +68,7 @@ class Alarms:
             try:
                 ring(keys)
             except Exception:  # noqa: BLE001  the other callbacks are still called
-                _LOG.exception("an alarm failed")
+                _LOG.exception("the callback of an alarm failed")
         return sum(map(len, due.values()))
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class Alarms:
         if self._waking is not None:
             self._waking.cancel()
         self._wakes_for = slot
-        wait = min(slot * _SLOT_MS - self._clock.wall_ms(), _LONGEST_SLEEP_MS)
+        wait = min(slot * _SLOT_MS - self._clock.wall_ms(), _MAX_SLEEP_MS)
         self._waking = self._loop.call_later(max(0, wait) / 1000, self._awake)
 
     def _awake(self) -> None:

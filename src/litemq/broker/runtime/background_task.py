@@ -66,7 +66,7 @@ class BackgroundTask:
         """Log ``error``, unless the last run failed with the same."""
         if str(error) != self._logged and not self.is_closed:
             self._logged = str(error)
-            _LOG.warning("%s: %s; it is tried again", self._failure, error)
+            _LOG.warning("%s: %s. Retrying in 1 s", self._failure, error)
 
     def close(self) -> None:
         """Cancel the run that is under way, and start no more."""

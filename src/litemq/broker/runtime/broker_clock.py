@@ -18,9 +18,9 @@ from litemq.clock import Clock
 __all__ = ["BrokerClock"]
 
 _MS: Final = 1_000_000
-_SAME: Final = 2 * _MS  # the wall clock tells whole milliseconds
-_BELIEVED_AFTER: Final = 60 * 1_000_000_000
-_SLOWER_BY: Final = 10  # a tenth
+_TOLERANCE: Final = 2 * _MS  # the wall clock has whole milliseconds
+_JUMP_AFTER: Final = 60 * 1_000_000_000
+_SLOWER_BY: Final = 10  # runs slower by a tenth
 
 
 class BrokerClock:
@@ -28,11 +28,11 @@ class BrokerClock:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._asking = threading.Lock()
-        self._asked_at = clock.elapsed_ns()
+        self._lock = threading.Lock()
+        self._read_at = clock.elapsed_ns()
         self._now = clock.wall_ms() * _MS  # at that moment
         self._ahead_since: int | None = None
-        self._least_lead = 0
+        self._min_lead = 0
 
     def elapsed_ns(self) -> int:
         """Nanoseconds since some fixed moment."""
@@ -40,25 +40,25 @@ class BrokerClock:
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970."""
-        with self._asking:
+        with self._lock:
             at = self._clock.elapsed_ns()
-            passed = max(0, at - self._asked_at)
-            self._asked_at += passed
+            passed = max(0, at - self._read_at)
+            self._read_at += passed
             self._now += passed
             lead = self._clock.wall_ms() * _MS - self._now
-            if lead < -_SAME:
+            if lead < -_TOLERANCE:
                 self._now -= min(passed // _SLOWER_BY, -lead)
-            self._weigh(lead, at)
+            self._follow_lead(lead, at)
             return self._now // _MS
 
-    def _weigh(self, lead: int, at: int) -> None:
+    def _follow_lead(self, lead: int, at: int) -> None:
         """Track the smallest ``lead`` of the wall clock, and jump by it after a minute."""
-        if lead <= _SAME:
+        if lead <= _TOLERANCE:
             self._ahead_since = None
         elif self._ahead_since is None:
-            self._ahead_since, self._least_lead = at, lead
+            self._ahead_since, self._min_lead = at, lead
         else:
-            self._least_lead = min(self._least_lead, lead)
-            if at - self._ahead_since >= _BELIEVED_AFTER:
-                self._now += self._least_lead
+            self._min_lead = min(self._min_lead, lead)
+            if at - self._ahead_since >= _JUMP_AFTER:
+                self._now += self._min_lead
                 self._ahead_since = None

@@ -13,24 +13,24 @@ __all__ = ["Caller"]
 
 
 class Caller(Protocol):
-    """Takes the answers to its requests, in any order.
+    """A connection that sends requests and takes their answers, in any order.
 
-    After its connection has ended, it drops them.
+    After the connection has ended, it drops answers.
     """
 
     @property
     def client_id(self) -> str:
-        """The name that the client gave itself."""
+        """The client's name, chosen by the client."""
 
     @property
     def peer(self) -> str:
-        """The address of the client, for people."""
+        """The address of the client, for logs and lists."""
 
     @property
-    def has_room(self) -> bool:
+    def is_writable(self) -> bool:
         """Whether the client reads its answers. If not, add no large ones."""
 
-    def when_room(self, resume: Callable[[], None]) -> None:
+    def on_writable(self, resume: Callable[[], None]) -> None:
         """Call ``resume`` when the client reads its answers again, unless its connection ends."""
 
     def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:

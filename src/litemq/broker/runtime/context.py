@@ -28,6 +28,6 @@ class BrokerContext:
     answers: DeferredAnswers
 
     @classmethod
-    def over(cls, store: Store, clock: Clock, limits: BrokerLimits) -> BrokerContext:
+    def create(cls, store: Store, clock: Clock, limits: BrokerLimits) -> BrokerContext:
         """Make the context of a broker over ``store``, with no listeners yet."""
         return cls(store, clock, limits, Alarms(clock), TopicDirectory(store), QueueEvents(), DeferredAnswers())

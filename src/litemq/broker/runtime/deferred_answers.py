@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class DeferredAnswers:
-    """The work that requests wait for, in background tasks and in one thread for look-ups."""
+    """Runs the work that requests wait for: in background tasks, and in one thread for look-ups."""
 
     def __init__(self) -> None:
         self.lookups = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
@@ -39,8 +39,8 @@ class DeferredAnswers:
             except LiteMQError as error:
                 caller.refuse(frame, error)
             except Exception:  # noqa: BLE001  the caller waits for an answer
-                _LOG.exception("a request could not be answered")
-                caller.refuse(frame, StoreFailedError("the broker could not do this; its log says why"))
+                _LOG.exception("a request failed")
+                caller.refuse(frame, StoreFailedError("the broker failed to handle the request: see the broker's log"))
             else:
                 caller.answer(frame, header, attachment)
 
@@ -51,7 +51,7 @@ class DeferredAnswers:
         self.later(caller, frame, asyncio.get_running_loop().run_in_executor(self.lookups, look))
 
     def close(self) -> None:
-        """Cancel all work. Callers that wait learn of it when their connection ends."""
+        """Cancel all work. Waiting callers get an error when their connection ends."""
         for task in self._tasks:
             task.cancel()
         self.lookups.shutdown(wait=False, cancel_futures=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from litemq.errors import InvalidArgumentError, TopicNotFoundError
-from litemq.storage.state import TopicFacts
+from litemq.storage.state import Topic
 from litemq.storage.store import Store
 from litemq.types import is_system_name
 
@@ -11,38 +11,43 @@ __all__ = ["TopicDirectory", "check_queue"]
 
 
 class TopicDirectory:
-    """The topics of a store. It keeps nothing of its own: the store's state is the truth."""
+    """Finds the topics of a store. It has no state of its own."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def find(self, name: str) -> TopicFacts:
+    def find(self, name: str) -> Topic:
         """Return the topic called ``name``, or raise ``TopicNotFoundError``."""
         topic = self._store.state.topic(name)
         if topic is None:
-            raise TopicNotFoundError(f"there is no topic {name!r}: create it with `litemq topic create {name}`")
+            raise TopicNotFoundError(f"topic {name!r} does not exist: create it with `litemq topic create {name}`")
         return topic
 
-    def find_with_queue(self, name: str, queue_id: int) -> TopicFacts:
-        """Return the topic called ``name``; raise if it is unknown, or has no queue ``queue_id``."""
+    def find_with_queue(self, name: str, queue_id: int) -> Topic:
+        """Return the topic ``name``; raise if it is unknown, or has no queue ``queue_id``."""
         topic = self.find(name)
         check_queue(topic, queue_id)
         return topic
 
     @property
-    def user_topics(self) -> list[TopicFacts]:
+    def user_topics(self) -> list[Topic]:
         """The topics that users created, sorted by name."""
-        facts = [facts for facts in self._store.state.topics.values() if not facts.deleted and not is_system_name(facts.name)]
-        return sorted(facts, key=lambda topic: topic.name)
+        topics = self._store.state.topics.values()
+        return sorted(
+            (topic for topic in topics if not topic.deleted and not is_system_name(topic.name)),
+            key=lambda topic: topic.name,
+        )
 
     @property
-    def readable(self) -> list[TopicFacts]:
+    def readable(self) -> list[Topic]:
         """All topics that clients can read, those of the broker among them."""
         # System topics without a fixed number of queues are read by the broker alone.
         return [topic for topic in self._store.state.topics.values() if not topic.deleted and topic.queues]
 
 
-def check_queue(topic: TopicFacts, queue_id: int) -> None:
+def check_queue(topic: Topic, queue_id: int) -> None:
     """Raise unless ``topic`` has a queue ``queue_id``."""
     if queue_id >= topic.queues:
-        raise InvalidArgumentError(f"queue {queue_id}: topic {topic.name!r} has {topic.queues}")
+        raise InvalidArgumentError(
+            f"topic {topic.name!r} has no queue {queue_id}: it has {topic.queues}, numbered from 0"
+        )

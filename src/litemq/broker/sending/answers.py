@@ -17,7 +17,7 @@ from litemq.types import Durability
 
 __all__ = ["SendAnswers", "list_held_offsets", "refuse_all"]
 
-_NO_OFFSET: Final = -1  # of a timer, which has no offset yet, and for callers that do not ask for one
+_NO_OFFSET: Final = -1  # of a timer, which has no offset yet, and of durability NONE
 _DISK: Final = int(Durability.DISK)
 
 
@@ -45,7 +45,9 @@ class SendAnswers:
         if now:
             _answer_some(tick, offsets, appended.store_timestamp, now, None)
         if later:
-            self._store.when_confirmed(appended.end, partial(_answer_some, tick, offsets, appended.store_timestamp, later))
+            self._store.when_confirmed(
+                appended.end, partial(_answer_some, tick, offsets, appended.store_timestamp, later)
+            )
 
     def answer_known(self, known: Known, end: int) -> None:
         """Answer a request that an earlier try appended with its first receipts.
@@ -73,17 +75,17 @@ def refuse_all(requests: list[Request], error: LiteMQError) -> None:
         caller.refuse(frame, error)
 
 
-def list_held_offsets(tick: SendTick, offsets: list[int], every: list[int], store_timestamp: int) -> list[int]:
+def list_held_offsets(tick: SendTick, offsets: list[int], all_offsets: list[int], store_timestamp: int) -> list[int]:
     """Move the offsets of requests that mix timers and plain records to ``tick.earlier``; return
     the other ``offsets``.
 
-    A timer has no offset yet, so ``every`` offset of such a request goes into its answer. If all
-    records of a request are timers, as is usual, the short answer is enough.
+    A timer has no offset yet, so the answer to such a request has each of its ``all_offsets``. If
+    all records of a request are timers, as is usual, the short answer is enough.
     """
     offsets = offsets.copy()
     firsts = list(accumulate(tick.counts, initial=0))
     for index in tick.delayed:
-        request_offsets = every[firsts[index] : firsts[index + 1]]
+        request_offsets = all_offsets[firsts[index] : firsts[index + 1]]
         if index not in tick.earlier and max(request_offsets) == _NO_OFFSET:
             continue
         if _NO_OFFSET in request_offsets and tick.levels[index]:
@@ -92,7 +94,9 @@ def list_held_offsets(tick: SendTick, offsets: list[int], every: list[int], stor
     return offsets
 
 
-def _answer_some(tick: SendTick, offsets: list[int], store_timestamp: int, indexes: Sequence[int], failure: LiteMQError | None) -> None:
+def _answer_some(
+    tick: SendTick, offsets: list[int], store_timestamp: int, indexes: Sequence[int], failure: LiteMQError | None
+) -> None:
     """Answer the requests at ``indexes``.
 
     Neighbours of one caller share one call of ``answer_sent``.
@@ -108,9 +112,16 @@ def _answer_some(tick: SendTick, offsets: list[int], store_timestamp: int, index
         indexes = [index for index in indexes if index not in tick.earlier]
     for caller, group in groupby(indexes, callers.__getitem__):
         neighbours = list(group)
-        caller.answer_sent([frames[index][0] for index in neighbours], [offsets[index] for index in neighbours], store_timestamp)
+        caller.answer_sent(
+            [frames[index][0] for index in neighbours], [offsets[index] for index in neighbours], store_timestamp
+        )
 
 
-def _answer_with_earlier(caller: Caller, frame: Frame, earlier: Earlier, queue_offset: int, store_timestamp: int) -> None:
+def _answer_with_earlier(
+    caller: Caller, frame: Frame, earlier: Earlier, queue_offset: int, store_timestamp: int
+) -> None:
     receipts = [SentEarlier(queue_offset=offset, store_timestamp=time) for offset, time in earlier]
-    caller.answer(frame, SendAnswer(queue_offset=queue_offset, store_timestamp=store_timestamp, earlier=receipts).SerializeToString())
+    caller.answer(
+        frame,
+        SendAnswer(queue_offset=queue_offset, store_timestamp=store_timestamp, earlier=receipts).SerializeToString(),
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from litemq.broker.admission.due_time import check_due
 from litemq.broker.admission.quotas import Quotas
-from litemq.broker.admission.record_claims import claims_of, priorities_of, uniform_claims
+from litemq.broker.admission.record_claims import queue_priorities, read_claims, read_uniform_claims
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.sending.send_tick import Earlier, Request, SendTick
 from litemq.errors import InvalidArgumentError, LiteMQError, SequenceGapError
@@ -33,12 +33,14 @@ class Deduplication:
         callers, frames, queue_ids = zip(*requests, strict=True)
         batches = [frame[4] for frame in frames]
         joined = bytearray().join(batches)
-        claims = uniform_claims(joined, list(map(len, batches)), topic_id, queue_ids, has_priorities=self._has_priorities(topic_id))
+        claims = read_uniform_claims(
+            joined, list(map(len, batches)), topic_id, queue_ids, has_priorities=self._has_priorities(topic_id)
+        )
         if claims is None:
             return None
         pairs = dict(claims.sequences)
-        expected_of = self._store.state.producers.expected
-        if len(pairs) < len(claims.sequences) or any(first != expected_of(pair) for pair, first in pairs.items()):
+        expected_sequence = self._store.state.producers.expected
+        if len(pairs) < len(claims.sequences) or any(first != expected_sequence(pair) for pair, first in pairs.items()):
             return None  # a gap, or a repeated sequence
         tick = SendTick()
         tick.callers, tick.frames, tick.queue_ids = list(callers), list(frames), list(queue_ids)
@@ -51,13 +53,13 @@ class Deduplication:
         """Check ``requests`` one by one, in order, and count valid ones against ``quotas``."""
         tick = SendTick()
         tentative: dict[tuple[int, int, int], int] = {}  # sequences expected once the requests before are appended
-        expected_of = self._store.state.producers.expected
+        expected_sequence = self._store.state.producers.expected
         has_priorities = self._has_priorities(topic_id)
         for caller, frame, queue_id in requests:
             batch: bytes | memoryview = frame[4]
             try:
-                priorities = priorities_of(queue_id, has_priorities=has_priorities)
-                producer_id, sequence, count, level, due = claims_of(frame[4], priorities)
+                priorities = queue_priorities(queue_id, has_priorities=has_priorities)
+                producer_id, sequence, count, level, due = read_claims(frame[4], priorities)
                 if due:
                     check_due(self._store, self._clock, due, len(batch))
                 if quotas is not None:
@@ -66,7 +68,7 @@ class Deduplication:
                     pair = (producer_id, topic_id, queue_id)
                     expected = tentative.get(pair)
                     if expected is None:
-                        expected = expected_of(pair)
+                        expected = expected_sequence(pair)
                     if sequence != expected:
                         if sequence < expected and pair in tentative:
                             tick.repeated.append((caller, frame, queue_id))
@@ -106,12 +108,17 @@ class Deduplication:
         """
         if sequence > expected:
             raise SequenceGapError(
-                f"sequence {sequence} of producer {pair[0]} in queue {pair[2]}: {expected} comes before it and is missing", expected
+                f"sequence {sequence} of producer {pair[0]} in queue {pair[2]} leaves a gap: send sequence {expected} "
+                "first",
+                expected,
             )
         earlier: Earlier = []
         for known in range(sequence, min(sequence + count, expected)):
             receipt = self._store.state.producers.receipt(pair, known)
             if receipt is None:
-                raise InvalidArgumentError(f"sequence {known} of producer {pair[0]} was sent long ago: its receipt is no longer known")
+                raise InvalidArgumentError(
+                    f"sequence {known} of producer {pair[0]} was sent too long ago to retry: its receipt is no longer "
+                    "stored"
+                )
             earlier.append(receipt)
         return earlier

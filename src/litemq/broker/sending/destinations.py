@@ -24,14 +24,16 @@ class SendDestinations(QueueListener):
 
     def __init__(self, context: BrokerContext) -> None:
         self._topics = context.topics
-        self.known: dict[bytes, tuple[int, int]] = {}  # topic id and queue id by header; read directly by the broker's hot path
+        self.known: dict[
+            bytes, tuple[int, int]
+        ] = {}  # topic id and queue id by header; read directly by the broker's hot path
 
     def find(self, header: bytes) -> tuple[int, int]:
         """Return the topic id and queue id that ``header`` names, and remember them."""
         request = parse(SendRequest, header)
         topic = self._topics.find_with_queue(request.topic, request.queue_id)
         if is_system_name(topic.name):
-            raise InvalidArgumentError(f"topic {topic.name!r} is the broker's own")
+            raise InvalidArgumentError(f"topic {topic.name!r} is reserved for the broker: send to another topic")
         if len(self.known) >= _KNOWN_HEADERS:
             self.known.clear()
         destination = self.known[header] = (topic.topic_id, request.queue_id)

@@ -48,7 +48,7 @@ class TickBatcher:
         self._events = context.events
         self._backlog = backlog
         self._fair_queue = FairQueue(context.limits.max_unconfirmed_bytes)
-        self._is_behind = False  # requests wait until the disk has caught up
+        self._is_behind = False  # requests wait for the disk
         self._quotas = quotas
         self._deduplication = Deduplication(context)
         self._answers = SendAnswers(context.store)
@@ -56,13 +56,11 @@ class TickBatcher:
         self._gathered: dict[int, list[Request]] = {}
         self._end = 0  # log offset after the last append
 
-    def requests_of(self, topic_id: int) -> list[Request]:
-        """Return the requests of this tick for ``topic_id``.
+    def topic_requests(self, topic_id: int) -> list[Request]:
+        """Return the list of this tick's requests for ``topic_id``, to which the caller appends.
 
-        The caller appends its own to the list.
-
-        Each is answered once its records are durable at their level. Requests of one caller keep
-        their order.
+        Each request is answered once its records are durable at their level. Requests of one caller
+        keep their order.
         """
         gathered = self._gathered.get(topic_id)
         if gathered is None:
@@ -90,9 +88,11 @@ class TickBatcher:
                 refuse_all(requests, error)
             except Exception:  # noqa: BLE001  every caller waits for an answer
                 _LOG.exception("an append failed")
-                refuse_all(requests, StoreFailedError("the broker could not append this, or does not know; its log says why"))
+                refuse_all(
+                    requests, StoreFailedError("the append failed, or its outcome is unknown: see the broker's log")
+                )
 
-    # While the disk is behind ---------------------------------------------------------------------------------------------------
+    # While the disk is behind ---------------------------------------------------------------------
 
     def _admit(self, gathered: dict[int, list[Request]], unconfirmed: int) -> dict[int, list[Request]]:
         """Return the requests that the broker appends now.
@@ -114,7 +114,9 @@ class TickBatcher:
 
     def _overloaded(self, unconfirmed: int) -> OverloadedError:
         waiting = (unconfirmed + self._fair_queue.size) / (1 << 20)
-        return OverloadedError(f"{waiting:.0f} MiB wait for the disk: send again in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS)
+        return OverloadedError(
+            f"{waiting:.0f} MiB are waiting for the disk: retry in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS
+        )
 
     def _confirmed(self, failure: LiteMQError | None) -> None:
         # In a tick of its own: the next append may be confirmed at once, which would recurse.
@@ -126,7 +128,7 @@ class TickBatcher:
             for caller, frame, _, _ in self._fair_queue.clear():
                 caller.refuse(frame, failure)
         gathered: dict[int, list[Request]] = {}
-        for caller, frame, topic_id, queue_id in self._fair_queue.caught_up(self._loop.time()):
+        for caller, frame, topic_id, queue_id in self._fair_queue.take_next(self._loop.time()):
             gathered.setdefault(topic_id, []).append((caller, frame, queue_id))
         self._append_gathered(gathered)
         self._is_behind = not self._fair_queue.is_empty
@@ -140,9 +142,9 @@ class TickBatcher:
     def close(self) -> None:
         """Refuse the requests that wait for the disk."""
         for caller, frame, _, _ in self._fair_queue.clear():
-            caller.refuse(frame, OverloadedError("the broker is stopping: send again", _RETRY_AFTER_MS))
+            caller.refuse(frame, OverloadedError("the broker is stopping: retry", _RETRY_AFTER_MS))
 
-    # Appending ----------------------------------------------------------------------------------------------------------------
+    # Appending ------------------------------------------------------------------------------------
 
     def _append_topic(self, topic_id: int, requests: list[Request]) -> None:
         requests = self._within_backlog(topic_id, requests)
@@ -191,14 +193,16 @@ class TickBatcher:
                 request[0].refuse(request[1], error)
 
     def _check(self, topic_id: int, requests: list[Request], quotas: Quotas | None) -> SendTick:
-        """Check ``requests`` one by one; answer known ones, defer repeated ones to the next tick."""
+        """Check ``requests`` one by one. Answer known ones; defer repeated ones by a tick."""
         tick = self._deduplication.check(topic_id, requests, quotas)
+        if len(tick.frames) == len(requests):  # all are new, as nearly always
+            return tick
         for caller, frame, error in tick.refused:
             caller.refuse(frame, error)
         for known in tick.known:
             self._answers.answer_known(known, self._end)
         if tick.repeated:
-            self.requests_of(topic_id).extend(tick.repeated)
+            self.topic_requests(topic_id).extend(tick.repeated)
         return tick
 
     def _append(self, topic_id: int, tick: SendTick) -> None:
@@ -213,11 +217,11 @@ class TickBatcher:
             record_queues = np.array(queue_ids) if is_plain else np.repeat(queue_ids, counts)
             appended = self._store.append(joined, topic_id, record_queues, held_after=held_after)
         self._end = appended.end
-        every: list[int] = appended.queue_offsets.tolist()
-        offsets = every if is_plain else [every[at] for at in accumulate(counts[:-1], initial=0)]
+        all_offsets: list[int] = appended.queue_offsets.tolist()
+        offsets = all_offsets if is_plain else [all_offsets[at] for at in accumulate(counts[:-1], initial=0)]
         if tick.delayed:
-            offsets = list_held_offsets(tick, offsets, every, appended.store_timestamp)
+            offsets = list_held_offsets(tick, offsets, all_offsets, appended.store_timestamp)
             self._events.on_timer_added()
         self._answers.answer(tick, offsets, appended)
-        self._backlog.appended(self._store.state.topics[topic_id], queues, joined)
+        self._backlog.dead_letter_excess(self._store.state.topics[topic_id], queues, joined)
         self._events.on_append([QueueKey(topic_id, queue_id) for queue_id in queues], appended.end)

@@ -19,11 +19,11 @@ from litemq.broker.timers.lookup import FoundTimer, TimerLookup, TimerName
 from litemq.errors import LiteMQError, OverloadedError, StorageError
 from litemq.proto.control_pb2 import Control, TimerEnded, TimerMoved, TimersEnded
 from litemq.storage.store import Store
-from litemq.storage.timers.timer_store import HeldTimers, ending_of
+from litemq.storage.timers.timer_store import TimerStore, timer_end
 
 __all__ = ["Found", "TimerChanges", "TimerTick"]
 
-_MOST_NAMES: Final = 100_000  # that wait for a look-up
+_MAX_NAMES: Final = 100_000  # that wait for a look-up
 _ENDED_AT_ONCE: Final = 1_000  # in one record
 _RETRY_AFTER_MS: Final = 100
 _LOG = logging.getLogger(__name__)
@@ -36,25 +36,31 @@ Decide = Callable[[Found, "TimerTick"], None]
 class TimerTick:
     """The changes of all requests whose messages were looked up together."""
 
-    def __init__(self, timers: HeldTimers) -> None:
+    def __init__(self, timers: TimerStore) -> None:
         self._timers = timers
         self._ended: list[TimerEnded] = []
         self._moved: list[Control] = []
         self.touched: set[int] = set()  # later requests for them need another look-up
 
-    def due_of(self, found: FoundTimer) -> int:
+    def due_time(self, found: FoundTimer) -> int:
         """Return the due time of a waiting message."""
-        return self._timers.due_of(found.pending, found.delay_time)
+        return self._timers.due_time(found.pending, found.delay_time)
 
     def cancel(self, found: FoundTimer) -> None:
         """Cancel a waiting message."""
         self.touched.add(found.pending)
-        self._ended.append(ending_of(self._timers, found.pending, found.delay_time, found.size))
+        self._ended.append(timer_end(self._timers, found.pending, found.delay_time, found.size))
 
     def move(self, found: FoundTimer, due: int) -> None:
         """Move a waiting message to ``due``."""
         self.touched.add(found.pending)
-        moved = TimerMoved(pending=found.pending, delay_time=found.delay_time, due_before=self.due_of(found), due=due, size=found.size)
+        moved = TimerMoved(
+            pending=found.pending,
+            delay_time=found.delay_time,
+            due_before=self.due_time(found),
+            due=due,
+            size=found.size,
+        )
         self._moved.append(Control(timer_moved=moved))
 
     def controls(self) -> list[Control]:
@@ -86,8 +92,11 @@ class TimerChanges:
 
     async def change(self, names: Sequence[TimerName], decide: Decide) -> None:
         """Look up ``names`` and apply the changes of ``decide``; return when they are durable."""
-        if self._names + len(names) > _MOST_NAMES:
-            raise OverloadedError(f"{self._names} delayed messages are being looked up: ask again in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS)
+        if self._names + len(names) > _MAX_NAMES:
+            raise OverloadedError(
+                f"{self._names} look-ups of delayed messages are waiting: retry in {_RETRY_AFTER_MS} ms",
+                _RETRY_AFTER_MS,
+            )
         request = _ChangeRequest(names, decide)
         self._requests.append(request)
         self._names += len(names)
@@ -107,8 +116,8 @@ class TimerChanges:
                     again = await self._apply(requests)
                 except Exception as error:  # noqa: BLE001  every caller waits for an answer
                     if not isinstance(error, LiteMQError):
-                        _LOG.exception("delayed messages could not be changed")
-                        error = StorageError("the broker could not do this; its log says why")
+                        _LOG.exception("changes of delayed messages failed")
+                        error = StorageError("the broker failed to handle the request: see the broker's log")
                     for request in requests:
                         _fail(request, error)
                 else:
@@ -122,7 +131,7 @@ class TimerChanges:
         loop = asyncio.get_running_loop()
         applied: list[_ChangeRequest] = []
         again: list[_ChangeRequest] = []
-        with timers.watching() as has_ended:
+        with timers.watch_ended() as has_ended:
             names = [name for request in requests for name in request.names]
             found = await loop.run_in_executor(self._answers.lookups, self._lookup.find, names)
 
@@ -130,7 +139,9 @@ class TimerChanges:
                 tick = TimerTick(timers)
                 for request in requests:
                     pendings = [found[name].pending for name in request.names]
-                    if store.timers is not timers or any(pending in tick.touched or has_ended(pending) for pending in pendings):
+                    if store.timers is not timers or any(
+                        pending in tick.touched or has_ended(pending) for pending in pendings
+                    ):
                         again.append(request)
                         continue
                     try:

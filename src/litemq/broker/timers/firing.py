@@ -21,12 +21,12 @@ from litemq.broker.runtime.queue_events import QueueListener
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.record import FIXED_BYTES
 from litemq.format.record_view import RecordView
-from litemq.format.timer_batches import batch_of
+from litemq.format.timer_batches import timer_batch
 from litemq.proto.control_pb2 import Control, TimerEnded, TimersEnded
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Placed
 from litemq.storage.timers.entries import Timer
-from litemq.storage.timers.timer_store import ending_of
+from litemq.storage.timers.timer_store import timer_end
 from litemq.types import RecordKind
 
 __all__ = ["TimerFiring"]
@@ -53,7 +53,7 @@ class TimerFiring(QueueListener):
         self._alarms = context.alarms
         self._events = context.events
         self._firing = asyncio.Lock()
-        self._task = BackgroundTask("fires timers", "timers were not fired", self)
+        self._task = BackgroundTask("timer firing", "timers were not fired", self)
         self._set_for: int | None = None
         self._loading: asyncio.Future[None] | None = None
         self._load_after = 0
@@ -88,7 +88,7 @@ class TimerFiring(QueueListener):
                     break  # the other timers are not due, or not confirmed yet
         return fired
 
-    # When it is time ----------------------------------------------------------------------------------------------------------
+    # When it is time ------------------------------------------------------------------------------
 
     def _set_alarm(self, due: int) -> None:
         self._set_for = due
@@ -133,7 +133,7 @@ class TimerFiring(QueueListener):
         if self._task.task is None and not self._task.is_closed:
             self.on_end(0)
 
-    # Firing -------------------------------------------------------------------------------------------------------------------
+    # Firing ---------------------------------------------------------------------------------------
 
     async def _fire(self, timers: list[Timer]) -> int:
         """Append the messages of ``timers`` to their queues; return their number."""
@@ -150,7 +150,7 @@ class TimerFiring(QueueListener):
 
     async def _fire_some(self, timers: list[Timer]) -> int:
         store = self._store
-        records = store.read_pending_if_there(timers)
+        records = store.read_pending_if_cached(timers)
         if records is None:
             records = await asyncio.get_running_loop().run_in_executor(None, store.read_pending, timers)
         try:
@@ -166,15 +166,17 @@ class TimerFiring(QueueListener):
     def _append(self, timers: Sequence[Timer], records: Sequence[bytes | memoryview]) -> int:
         placed: list[Placed] = []
         cancelled: list[TimerEnded] = []
-        batches = self._store.state.delivery.timer_batches
+        batches = self._store.state.parts.timer_batches
         is_any_cancelled = len(batches) > 0
         queues: dict[bytes, dict[int, QueueKey | None]] = {}  # by topic and queue id; there are few
         for timer, record in zip(timers, records, strict=True):
             key = self._destination(record, queues)
-            if is_any_cancelled and batches.is_cancelled(*batch_of(record), timer.pending):
-                cancelled.append(ending_of(self._store.timers, timer.pending, RecordView(record).delay_time, timer.size))
+            if is_any_cancelled and batches.is_cancelled(*timer_batch(record), timer.pending):
+                cancelled.append(
+                    timer_end(self._store.timers, timer.pending, RecordView(record).delay_time, timer.size)
+                )
             elif key is None:
-                self._give_up(timer, "its topic, or its queue there, was deleted")
+                self._give_up(timer, "its topic or queue was deleted")
             else:
                 placed.append(Placed(record, key.topic_id, key.queue_id, RecordKind.FIRED, timer.pending))
         if cancelled:
@@ -194,7 +196,9 @@ class TimerFiring(QueueListener):
                 self._give_up(timer, str(error))
             return 0
 
-    def _destination(self, record: bytes | memoryview, known: dict[bytes, dict[int, QueueKey | None]]) -> QueueKey | None:
+    def _destination(
+        self, record: bytes | memoryview, known: dict[bytes, dict[int, QueueKey | None]]
+    ) -> QueueKey | None:
         """Return the queue that a record was sent to, if it is still there.
 
         ``known`` caches the look-ups.
@@ -206,7 +210,9 @@ class TimerFiring(QueueListener):
         queues = known.setdefault(name, {})
         if queue_id not in queues:
             topic = self._store.state.topic(name.decode(errors="replace"))
-            queues[queue_id] = None if topic is None or not topic.has_queue(queue_id) else QueueKey(topic.topic_id, queue_id)
+            queues[queue_id] = (
+                None if topic is None or not topic.has_queue(queue_id) else QueueKey(topic.topic_id, queue_id)
+            )
         return queues[queue_id]
 
     def _give_up(self, timer: Timer, reason: str) -> None:
@@ -215,7 +221,7 @@ class TimerFiring(QueueListener):
         self._end([TimerEnded(pending=timer.pending, due=timer.due, size=timer.size)])
 
     def _end(self, taken: list[TimerEnded], *, is_wanted: bool = False) -> None:
-        """End the timers ``taken`` in one record, except those that were ended or moved meanwhile."""
+        """End the timers ``taken`` in one record, except those ended or moved meanwhile."""
 
         def decide() -> list[Control]:
             ended = [timer for timer in taken if self._store.timers.is_taken(timer.pending)]

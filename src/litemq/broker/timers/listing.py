@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from litemq.broker.timers.lookup import is_pending, log_offset_of
+from litemq.broker.timers.lookup import is_pending, stored_log_offset
 from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
 from litemq.format.record_view import RecordView
 from litemq.format.timer_batches import BATCH_ID
@@ -20,12 +20,12 @@ from litemq.proto.wire_pb2 import ListTimersRequest, TimerFacts, TimersAnswer
 from litemq.storage.store import Store
 from litemq.storage.timers.entries import Timer
 
-__all__ = ["TimerListing", "facts_of"]
+__all__ = ["TimerListing", "timer_facts"]
 
 _LOOKED_AT: Final = 10_000  # timers for one answer; the client asks again for more
 _READ_BYTES: Final = 8 << 20  # for one answer
-_MOST_WITH_KEY: Final = 1_000
-_MOST_FACTS: Final = 1_000
+_MAX_WITH_KEY: Final = 1_000
+_MAX_FACTS: Final = 1_000
 _FOREVER: Final = 1 << 62
 _WAITS: Final = 1
 _LOG = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class TimerListing:
         self._store.wait_confirmed(self._store.log_end)
         after = max((request.since, -1), (request.after_due, request.after_pending))
         until = request.until or _FOREVER
-        limit = min(request.most, _MOST_FACTS)
+        limit = min(request.most, _MAX_FACTS)
         timers, is_end = self._candidates(request, after, until)
         selection = _TimerSelection(request.topic, request.key, request.batch_id)
         answer = TimersAnswer(is_end=is_end, next_due=after[0], next_pending=after[1])
@@ -67,7 +67,7 @@ class TimerListing:
                     if len(answer.timers) == limit:
                         answer.is_end = False
                         break
-                    answer.timers.append(facts_of(record, timer, _WAITS))
+                    answer.timers.append(timer_facts(record, timer, _WAITS))
                 answer.count += 1
             answer.next_due, answer.next_pending = timer.due, timer.pending
         else:
@@ -85,18 +85,20 @@ class TimerListing:
 
     def _with_key(self, topic: str, key: str) -> list[Timer] | None:
         """Return the timers with ``key``; ``None`` if there are too many."""
-        found = self._store.find(topic, key, _MOST_WITH_KEY, anywhere=True)
-        if len(found) == _MOST_WITH_KEY:
+        found = self._store.find(topic, key, _MAX_WITH_KEY, anywhere=True)
+        if len(found) == _MAX_WITH_KEY:
             return None
         pendings = [one for one in found if is_pending(one)]
         if not pendings:
             return []
-        log_offsets = np.array(list(map(log_offset_of, pendings)), np.int64)
+        log_offsets = np.array(list(map(stored_log_offset, pendings)), np.int64)
         dues = np.array([one.record.delay_time for one in pendings], np.int64)
         timers = self._store.timers
-        live = zip(pendings, self._store.timers_among(dues, log_offsets).tolist(), strict=True)
+        live = zip(pendings, self._store.are_timers_pending(dues, log_offsets).tolist(), strict=True)
         return [
-            Timer(timers.due_of(log_offset_of(one), one.record.delay_time), log_offset_of(one), one.size) for one, waits in live if waits
+            Timer(timers.due_time(stored_log_offset(one), one.record.delay_time), stored_log_offset(one), one.size)
+            for one, waits in live
+            if waits
         ]
 
     def _read(self, timers: Iterable[Timer]) -> Iterator[tuple[Timer, RecordView | None]]:
@@ -117,11 +119,13 @@ class TimerListing:
                 yield timer, None
 
     def _is_cancelled(self, timer: Timer, record: RecordView) -> bool:
-        batches = self._store.state.delivery.timer_batches
-        return len(batches) > 0 and batches.is_cancelled(record.topic, record.properties.get(BATCH_ID, ""), timer.pending)
+        batches = self._store.state.parts.timer_batches
+        return len(batches) > 0 and batches.is_cancelled(
+            record.topic, record.properties.get(BATCH_ID, ""), timer.pending
+        )
 
 
-def facts_of(record: RecordView, timer: Timer, state: int) -> TimerFacts:
+def timer_facts(record: RecordView, timer: Timer, state: int) -> TimerFacts:
     """Return the facts of a delayed message, for the wire."""
     return TimerFacts(
         message_id=record.message_id,

@@ -12,9 +12,9 @@ from litemq.format.timer_batches import BATCH_ID
 from litemq.storage.store import Store
 from litemq.types import RecordKind, StoredRecord
 
-__all__ = ["NOT_FOUND", "FoundTimer", "TimerLookup", "TimerName", "TimerState", "is_pending", "log_offset_of"]
+__all__ = ["NOT_FOUND", "FoundTimer", "TimerLookup", "TimerName", "TimerState", "is_pending", "stored_log_offset"]
 
-_MOST_COPIES: Final = 32  # the latest ones decide: a waiting message has no later copy
+_MAX_COPIES: Final = 32  # the latest ones decide: a waiting message has no later copy
 _DELIVERED: Final = (RecordKind.MESSAGE, RecordKind.FIRED, RecordKind.COMMITTED, RecordKind.RETRY, RecordKind.DEAD)
 
 
@@ -75,31 +75,35 @@ class TimerLookup:
 
     def _copies(self, name: TimerName) -> list[StoredRecord]:
         """Return all records with the id, the latest first, without their bodies."""
-        found = self._store.find(name.topic, name.message_id, _MOST_COPIES, anywhere=True)
-        return [one._replace(record=one.record._replace(body=b"")) for one in found if one.record.message_id == name.message_id]
+        found = self._store.find(name.topic, name.message_id, _MAX_COPIES, anywhere=True)
+        return [
+            one._replace(record=one.record._replace(body=b""))
+            for one in found
+            if one.record.message_id == name.message_id
+        ]
 
     def _live(self, pendings: list[StoredRecord]) -> set[int]:
         """Return the log offsets of the messages that wait."""
         if not pendings:
             return set()
-        log_offsets = np.array([log_offset_of(one) for one in pendings], np.int64)
+        log_offsets = np.array([stored_log_offset(one) for one in pendings], np.int64)
         dues = np.array([one.record.delay_time for one in pendings], np.int64)
-        return set(log_offsets[self._store.timers_among(dues, log_offsets)].tolist())
+        return set(log_offsets[self._store.are_timers_pending(dues, log_offsets)].tolist())
 
     def _state(self, name: TimerName, copies: list[StoredRecord], live: set[int]) -> FoundTimer:
         pendings = [one for one in copies if is_pending(one)]
-        waiting = next((one for one in pendings if log_offset_of(one) in live), None)
-        batches = self._store.state.delivery.timer_batches
+        waiting = next((one for one in pendings if stored_log_offset(one) in live), None)
+        batches = self._store.state.parts.timer_batches
         if waiting is not None:
-            found = FoundTimer(TimerState.WAITS, waiting, log_offset_of(waiting))
+            found = FoundTimer(TimerState.WAITS, waiting, stored_log_offset(waiting))
             if batches.is_cancelled(name.topic, found.batch_id, found.pending):
                 return found._replace(state=TimerState.CANCELLED)
             return found
         latest = pendings[0] if pendings else None
         if any(one.stamp is not None and one.stamp.kind in _DELIVERED for one in copies):
             known = latest or copies[-1]
-            return FoundTimer(TimerState.DELIVERED, known, log_offset_of(known))
-        return NOT_FOUND if latest is None else FoundTimer(TimerState.CANCELLED, latest, log_offset_of(latest))
+            return FoundTimer(TimerState.DELIVERED, known, stored_log_offset(known))
+        return NOT_FOUND if latest is None else FoundTimer(TimerState.CANCELLED, latest, stored_log_offset(latest))
 
 
 def is_pending(stored: StoredRecord) -> bool:
@@ -107,6 +111,6 @@ def is_pending(stored: StoredRecord) -> bool:
     return stored.stamp is not None and stored.stamp.kind is RecordKind.PENDING and stored.stamp.consume_count == 0
 
 
-def log_offset_of(stored: StoredRecord) -> int:
+def stored_log_offset(stored: StoredRecord) -> int:
     """Return the log offset of a record, −1 if it is not stored."""
     return -1 if stored.stamp is None else stored.stamp.commitlog_offset

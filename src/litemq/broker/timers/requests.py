@@ -37,11 +37,11 @@ from litemq.proto.wire_pb2 import (
     TimerRequest,
     TimersAnswer,
 )
-from litemq.types import CLOCKS_DIFFER_MS, MOST_DELAY_MS
+from litemq.types import CLOCKS_DIFFER_MS, MAX_DELAY_MS
 
 __all__ = ["TimerRequests"]
 
-_MOST_IDS: Final = 1_000  # of one request
+_MAX_IDS: Final = 1_000  # of one request
 _READ_AGAIN: Final = 3
 _RETRY_AFTER_MS: Final = 100
 
@@ -86,8 +86,8 @@ class TimerRequests:
     def _cancel(self, caller: Caller, frame: Frame) -> None:
         request = parse(CancelTimersRequest, frame[3])
         topic = self._topics.find(request.topic).name
-        if not 1 <= len(request.message_ids) <= _MOST_IDS:
-            raise InvalidArgumentError(f"{len(request.message_ids)} message ids: name 1 … {_MOST_IDS} at a time")
+        if not 1 <= len(request.message_ids) <= _MAX_IDS:
+            raise InvalidArgumentError(f"{len(request.message_ids)} message ids in one request: send 1 … {_MAX_IDS}")
         names = [TimerName(topic, _checked(message_id)) for message_id in request.message_ids]
         outcomes: list[_CancelOutcome] = []
 
@@ -108,14 +108,21 @@ class TimerRequests:
         topic, batch_id = self._topics.find(request.topic).name, _checked_batch(request.batch_id)
 
         def decide() -> list[Control]:
-            batches = self._store.state.delivery.timer_batches
+            batches = self._store.state.parts.timer_batches
             if not batches.holds(topic, batch_id) and len(batches) >= self._limits.max_cancelled_batches:
                 raise TooManyTimerChangesError(
-                    f"{len(batches)} batches were cancelled within a year, and this broker remembers no more: "
-                    f"cancel the messages of {batch_id!r} by their ids"
+                    f"{len(batches)} batches have been cancelled within a year (max_cancelled_batches): cancel the "
+                    "messages of "
+                    f"{batch_id!r} by their ids"
                 )
             now = self._clock.wall_ms()
-            return [Control(timer_batch_cancelled=TimerBatchCancelled(topic=topic, batch_id=batch_id, before=self._store.log_end, at=now))]
+            return [
+                Control(
+                    timer_batch_cancelled=TimerBatchCancelled(
+                        topic=topic, batch_id=batch_id, before=self._store.log_end, at=now
+                    )
+                )
+            ]
 
         self._store.change_timers(decide)
         answer_when_safe(self._store, caller, frame, self._store.log_end)
@@ -129,7 +136,7 @@ class TimerRequests:
             timer, now = found[name], self._clock.wall_ms()
             due = max(request.due, now)  # a past time is due at once
             self._check_moved(name, timer, due, now)
-            if due != tick.due_of(timer):
+            if due != tick.due_time(timer):
                 tick.move(timer, due)
             facts[:] = [_facts(name, timer, due)]
 
@@ -141,25 +148,30 @@ class TimerRequests:
         self._answers.later(caller, frame, answer())
 
     def _check_moved(self, name: TimerName, timer: FoundTimer, due: int, now: int) -> None:
-        delivery = self._store.state.delivery
+        delivery = self._store.state.parts
         if timer.state is TimerState.UNKNOWN or timer.stored is None:
-            raise TimerNotFoundError("no delayed message has this id here: check the topic, and the id with the producer's receipt")
+            raise TimerNotFoundError(
+                f"no delayed message {name.message_id!r} in topic {name.topic!r}: check the topic, and the id in the "
+                "producer's receipt"
+            )
         if timer.state is not TimerState.WAITS:
-            raise TimerEndedError(f"the message was {timer.state.name.lower()} before, and cannot be moved: send another one")
+            raise TimerEndedError(f"the message has already been {timer.state.name.lower()}: send another one")
         if delivery.timer_batches.is_cancelled(name.topic, timer.batch_id, timer.pending):  # since the look-up
-            raise TimerEndedError("the message was cancelled with its batch, and cannot be moved: send another one")
-        if due > now + MOST_DELAY_MS + CLOCKS_DIFFER_MS:
-            raise InvalidArgumentError(f"due={due}: choose a time within 365 days")
+            raise TimerEndedError("the message has been cancelled with its batch: send another one")
+        if due > now + MAX_DELAY_MS + CLOCKS_DIFFER_MS:
+            raise InvalidArgumentError(f"due={due} is too far ahead: choose a time within 365 days")
         expire_at = timer.stored.record.expire_at
         if expire_at and due >= expire_at:
             raise InvalidArgumentError(
-                f"due={due}: the message's time to live is over by then, at {expire_at}; cancel it, and send it anew with a longer ttl="
+                f"due={due}: the message's time to live ends before, at {expire_at}. Cancel the message, and send it "
+                "again "
+                "with a longer ttl"
             )
         moved = delivery.moved_timers
         if len(moved) >= self._limits.max_moved_timers and moved.get(timer.pending) is None:
             raise TooManyTimerChangesError(
-                f"{len(moved)} messages wait for another time than they were sent with, and this broker remembers no more: "
-                "cancel the message, and send it anew"
+                f"{len(moved)} delayed messages have been rescheduled (max_moved_timers): cancel the message, and send "
+                "it again"
             )
 
     def _describe(self, caller: Caller, frame: Frame) -> None:
@@ -172,27 +184,31 @@ class TimerRequests:
 
         def decide(found: Found, tick: TimerTick) -> None:
             timer = found[name]
-            facts[:] = [_facts(name, timer, tick.due_of(timer))]
+            facts[:] = [_facts(name, timer, tick.due_time(timer))]
 
         for _ in range(_READ_AGAIN):
             await self._changes.change([name], decide)
             record = b""
             if facts[0].state != TimerState.UNKNOWN:
                 try:
-                    record = await asyncio.get_running_loop().run_in_executor(self._answers.lookups, self._store.read_raw, facts[0].pending)
+                    record = await asyncio.get_running_loop().run_in_executor(
+                        self._answers.lookups, self._store.read_raw, facts[0].pending
+                    )
                 except OffsetOutOfRangeError:
                     continue  # retention carried it on, and its old log offset is gone
             return TimersAnswer(timers=facts, is_end=True).SerializeToString(), record
-        raise OverloadedError(f"message {name.message_id} moves too often to be read: ask again", _RETRY_AFTER_MS)
+        raise OverloadedError(f"message {name.message_id!r} moved while it was read: retry", _RETRY_AFTER_MS)
 
     def _list(self, caller: Caller, frame: Frame) -> None:
         request = parse(ListTimersRequest, frame[3])
         self._topics.find(request.topic)
         if request.most < 1 and not request.count_only:
-            raise InvalidArgumentError("most=0: choose at least 1")
+            raise InvalidArgumentError("limit=0: choose at least 1")
         for text in (request.key, request.batch_id):
             if len(text.encode()) > MAX_KEY_BYTES:
-                raise InvalidArgumentError(f"{text[:80]!r}: at most {MAX_KEY_BYTES} bytes are a key, an id or a batch")
+                raise InvalidArgumentError(
+                    f"the key, id or batch {text[:80]!r} is too long: use at most {MAX_KEY_BYTES} bytes"
+                )
 
         self._answers.look_up(caller, frame, lambda: (self._listing.page(request).SerializeToString(), b""))
 
@@ -217,11 +233,11 @@ def _facts(name: TimerName, timer: FoundTimer, due: int) -> TimerFacts:
 
 def _checked_batch(batch_id: str) -> str:
     if not batch_id or len(batch_id.encode()) > MAX_BATCH_ID_BYTES:
-        raise InvalidArgumentError(f"batch_id={batch_id[:80]!r}: 1 … {MAX_BATCH_ID_BYTES} bytes are an id")
+        raise InvalidArgumentError(f"batch_id={batch_id[:80]!r}: use 1 … {MAX_BATCH_ID_BYTES} bytes")
     return batch_id
 
 
 def _checked(message_id: str) -> str:
     if not message_id or len(message_id.encode()) > MAX_MESSAGE_ID_BYTES:
-        raise InvalidArgumentError(f"message_id={message_id[:80]!r}: 1 … {MAX_MESSAGE_ID_BYTES} bytes are an id")
+        raise InvalidArgumentError(f"message_id={message_id[:80]!r}: use 1 … {MAX_MESSAGE_ID_BYTES} bytes")
     return message_id

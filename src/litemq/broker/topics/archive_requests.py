@@ -14,13 +14,13 @@ from litemq.errors import InvalidArgumentError
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import ArchivedThrough, Control, Queue
 from litemq.proto.wire_pb2 import ArchiveAnswer, ArchivedQueue, ArchivedThroughRequest, Opcode, TopicRequest
-from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.state import QueueKey, Topic
 from litemq.storage.state.archives import Archive
 from litemq.types import check_name
 
 __all__ = ["ArchiveRequests"]
 
-_MOST_LOCATION: Final = 1024
+_MAX_LOCATION_CHARS: Final = 1024
 
 
 class ArchiveRequests:
@@ -37,12 +37,12 @@ class ArchiveRequests:
 
     def _describe(self, caller: Caller, frame: Frame) -> None:
         topic = self._topics.find(parse(TopicRequest, frame[3]).topic)
-        archive = self._store.state.delivery.archives.of_topic(topic.topic_id)
+        archive = self._store.state.parts.archives.topic(topic.topic_id)
         answer = ArchiveAnswer(topic_id=topic.topic_id, ttl_ms=topic.ttl_ms)
         if archive is not None:
             answer.location, answer.reported_at = archive.location, archive.at
             for queue_id, (begin, end_offset) in sorted(archive.queues.items()):
-                kept = self._store.state.least.get(QueueKey(topic.topic_id, queue_id), 0)
+                kept = self._store.state.start_offsets.get(QueueKey(topic.topic_id, queue_id), 0)
                 answer.queues.append(ArchivedQueue(queue_id=queue_id, begin=begin, next=end_offset, kept=kept))
         caller.answer(frame, answer.SerializeToString())
 
@@ -55,12 +55,14 @@ class ArchiveRequests:
         check_name(request.topic)
         topic = self._topics.find(request.topic)
         _check_location(request.location)
-        known = self._store.state.delivery.archives.of_topic(topic.topic_id)
+        known = self._store.state.parts.archives.topic(topic.topic_id)
         if known is not None and known.location != request.location and not request.replaces:
             raise InvalidArgumentError(
-                f"topic {topic.name!r} is archived in {known.location} already, not in {request.location}. Where the table was moved, say so "
-                f"with `litemq topic archive {topic.name} --moved-to {request.location}`; a new archive replaces it by "
-                "`archived_through(…, replace=True)` of the client"
+                f"topic {topic.name!r} is already archived in {known.location}, not in {request.location}. If the "
+                "table was "
+                f"moved, run `litemq topic archive {topic.name} --moved-to {request.location}`; to replace the "
+                "archive, call "
+                "`archived_through(…, replace=True)`"
             )
         queues = self._checked(topic, request)
         end = self._store.log_end
@@ -75,36 +77,45 @@ class ArchiveRequests:
             end = self._store.append_control(Control(archived_through=archived)).end
         answer_when_safe(self._store, caller, frame, end)
 
-    def _checked(self, topic: TopicFacts, request: ArchivedThroughRequest) -> list[Queue]:
+    def _checked(self, topic: Topic, request: ArchivedThroughRequest) -> list[Queue]:
         state = self._store.state
         queues: dict[int, Queue] = {}
         for queue in request.queues:
             key = QueueKey(topic.topic_id, queue.queue_id)
             if queue.queue_id >= topic.queues or queue.queue_id in queues:
-                raise InvalidArgumentError(f"queue {queue.queue_id}: topic {topic.name!r} has {topic.queues}, and each is named once")
-            end_offset = state.next.get(key, 0)
-            begin = queue.begin if queue.HasField("begin") else min(state.least.get(key, 0), queue.next)
+                raise InvalidArgumentError(
+                    f"queue {queue.queue_id}: name each of the {topic.queues} queues of topic {topic.name!r} at most "
+                    "once"
+                )
+            end_offset = state.end_offsets.get(key, 0)
+            begin = queue.begin if queue.HasField("begin") else min(state.start_offsets.get(key, 0), queue.next)
             if not 0 <= begin <= queue.next <= end_offset:
                 raise InvalidArgumentError(
-                    f"archived {begin} … {queue.next} of queue {queue.queue_id} of {topic.name!r}: it has nothing above {end_offset}. "
-                    "Is this the archive of another cluster?"
+                    f"archived offsets {begin} … {queue.next} of queue {queue.queue_id} of topic {topic.name!r} are "
+                    "out of range: "
+                    f"the queue ends at {end_offset}. Is this the archive of another cluster?"
                 )
-            queues[queue.queue_id] = Queue(topic_id=topic.topic_id, queue_id=queue.queue_id, least=begin, next=queue.next)
+            queues[queue.queue_id] = Queue(
+                topic_id=topic.topic_id, queue_id=queue.queue_id, least=begin, next=queue.next
+            )
         return list(queues.values())
 
 
 def _is_new(known: Archive, queues: list[Queue]) -> bool:
-    return any(queue.queue_id not in known.queues or queue.next > known.queues[queue.queue_id].next for queue in queues)
+    return any(queue.queue_id not in known.queues or queue.next > known.queues[queue.queue_id].end for queue in queues)
 
 
 def _check_location(location: str) -> None:
-    if not 1 <= len(location) <= _MOST_LOCATION or not location.isprintable():
-        raise InvalidArgumentError(f"location={location[:80]!r}: 1 … {_MOST_LOCATION} printable characters, a path or a URL")
+    if not 1 <= len(location) <= _MAX_LOCATION_CHARS or not location.isprintable():
+        raise InvalidArgumentError(
+            f"location={location[:80]!r}: use a path or URL of 1 … {_MAX_LOCATION_CHARS} printable characters"
+        )
     try:
         has_secret = urlsplit(location).password is not None
     except ValueError:
         has_secret = False  # no URL
     if has_secret:
         raise InvalidArgumentError(
-            "a location with a password in it: everybody may see it. Leave it to the environment of those who read it"
+            "the location contains a password, and all clients can read it: pass the password in the environment of "
+            "the readers"
         )

@@ -6,21 +6,21 @@ from litemq.proto.wire_pb2 import QueueRange
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
 
-__all__ = ["full_range_of", "range_of"]
+__all__ = ["full_offset_range", "offset_range"]
 
 
-def full_range_of(store: Store, key: QueueKey) -> QueueRange:
-    """Return ``range_of`` with the start of the topic's archive, if the archive has older offsets.
+def full_offset_range(store: Store, key: QueueKey) -> QueueRange:
+    """Return ``offset_range`` with the start of the topic's archive, if that has older offsets.
 
     Too costly for each pull.
     """
-    queue_range, earliest = range_of(store, key), store.state.earliest(key)
+    queue_range, earliest = offset_range(store, key), store.state.earliest(key)
     if earliest < queue_range.least:
         queue_range.archived_from = earliest
     return queue_range
 
 
-def range_of(store: Store, key: QueueKey) -> QueueRange:
+def offset_range(store: Store, key: QueueKey) -> QueueRange:
     """Return the oldest offset of queue ``key`` and its next one."""
     state = store.state
-    return QueueRange(queue_id=key.queue_id, least=state.least.get(key, 0), next=state.next.get(key, 0))
+    return QueueRange(queue_id=key.queue_id, least=state.start_offsets.get(key, 0), next=state.end_offsets.get(key, 0))

@@ -11,8 +11,15 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
-from litemq.broker.topics.queue_ranges import full_range_of
-from litemq.broker.topics.settings import altered, change_of, check_same, queue_ids_of, settings_from_wire, settings_to_wire
+from litemq.broker.topics.queue_ranges import full_offset_range
+from litemq.broker.topics.settings import (
+    altered,
+    check_same,
+    count_queue_ids,
+    settings_from_wire,
+    settings_record,
+    settings_to_wire,
+)
 from litemq.errors import TopicNotFoundError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
@@ -26,7 +33,7 @@ from litemq.proto.wire_pb2 import (
     TopicRequest,
     TopicsAnswer,
 )
-from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.state import QueueKey, Topic
 from litemq.types import check_name
 
 __all__ = ["TopicAnnouncer", "TopicRequests"]
@@ -64,12 +71,12 @@ class TopicRequests:
         topic = self._store.state.topic(request.topic)
         if topic is None and request.automatic and not self._limits.auto_create_topics:
             raise TopicNotFoundError(
-                f"there is no topic {request.topic!r}, and this broker does not create topics by itself (auto_create_topics): "
-                f"create it with `litemq topic create {request.topic}`"
+                f"topic {request.topic!r} does not exist: create it with `litemq topic create {request.topic}`, or set "
+                "topics.auto_create (--auto-create-topics) on the broker"
             )
         if topic is None:
             settings = settings_from_wire(request.settings)
-            queue_ids = queue_ids_of(request.queues or self._limits.default_queues, settings)
+            queue_ids = count_queue_ids(request.queues or self._limits.default_queues, settings)
             topic = self._store.create_topic(request.topic, queue_ids, settings)
             self._answer_change(caller, frame, self._description(topic))
             return
@@ -80,7 +87,7 @@ class TopicRequests:
         request = parse(AlterTopicRequest, frame[3])
         check_name(request.topic)
         topic = altered(self._topics.find(request.topic), request)
-        self._store.append_control(change_of(topic))
+        self._store.append_control(settings_record(topic))
         self._answer_change(caller, frame, self._description(topic))
 
     def _delete(self, caller: Caller, frame: Frame) -> None:
@@ -95,17 +102,23 @@ class TopicRequests:
 
     def _list(self, caller: Caller, frame: Frame) -> None:
         shown = self._topics.readable if parse(ListTopicsRequest, frame[3]).include_system else self._topics.user_topics
-        topics = [TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in shown]
+        topics = [
+            TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in shown
+        ]
         caller.answer(frame, TopicsAnswer(topics=topics).SerializeToString())
 
-    def _description(self, topic: TopicFacts) -> TopicAnswer:
+    def _description(self, topic: Topic) -> TopicAnswer:
         ranges = []
         for queue_id in range(topic.queues):
             key = QueueKey(topic.topic_id, queue_id)
-            ranges.append(full_range_of(self._store, key))
-            ranges[-1].confirmed = self._store.confirmed_next(key)
+            ranges.append(full_offset_range(self._store, key))
+            ranges[-1].confirmed = self._store.confirmed_end(key)
         return TopicAnswer(
-            topic=topic.name, queues=ranges, settings=settings_to_wire(topic), topic_id=topic.topic_id, created_at=topic.created_at
+            topic=topic.name,
+            queues=ranges,
+            settings=settings_to_wire(topic),
+            topic_id=topic.topic_id,
+            created_at=topic.created_at,
         )
 
     def _answer_change(self, caller: Caller, frame: Frame, answer: Message) -> None:

@@ -1,6 +1,6 @@
 """The trace: the events of each message, as records of the topic ``LITEMQ_SYS_TRACE``.
 
-Entry points: ``TraceRecorder`` writes trace events behind the hot path, ``TracedCallers`` wraps
+Entry points: ``TraceRecorder`` writes trace events, ``TracedCallers`` wraps
 callers so that their answers are traced.
 
 Invariants: tracing is asynchronous and never delays a request. The broker drops events that arrive

@@ -20,7 +20,7 @@ __all__ = ["TRACE_TOPIC", "TraceEvent", "TraceSampler", "decode_events", "encode
 
 TRACE_TOPIC: Final = "LITEMQ_SYS_TRACE"
 
-_MOST_EVENTS: Final = 256  # of one record
+_MAX_EVENTS: Final = 256  # of one record
 
 
 class TraceEvent(NamedTuple):
@@ -67,7 +67,7 @@ def encode_events(events: Iterable[TraceEvent], now: int) -> Iterator[bytes]:
     ids: dict[str, None] = {}
     for event in events:
         is_new = bool(event.message_id) and event.message_id not in ids
-        if batch and (len(batch) == _MOST_EVENTS or (is_new and len(ids) == MAX_KEYS)):
+        if batch and (len(batch) == _MAX_EVENTS or (is_new and len(ids) == MAX_KEYS)):
             yield _record(batch, ids, now)
             batch, ids = [], {}
         batch.append(event)
@@ -95,6 +95,8 @@ def _to_json(event: TraceEvent) -> dict[str, Any]:
 
 
 def decode_events(body: bytes) -> list[TraceEvent]:
-    """The events of a record. What later versions add is left out."""
+    """Return the events of a record. Fields that later versions add are ignored."""
     known = TraceEvent._fields
-    return [TraceEvent(**{name: value for name, value in fields.items() if name in known}) for fields in json.loads(body)]
+    return [
+        TraceEvent(**{name: value for name, value in fields.items() if name in known}) for fields in json.loads(body)
+    ]

@@ -1,10 +1,9 @@
 """The trace recorder: writes the events of messages to ``LITEMQ_SYS_TRACE``.
 
-Off, for some messages, or for all.
-
-Tracing is asynchronous. The recorder reads appended messages from their queues a moment later; all
-events of that moment are one append, without a wait for the disk. The recorder drops events that
-arrive faster than it can write them, and records the number dropped.
+It traces no messages, a sample, or all. Tracing is asynchronous: the recorder reads appended
+messages from their queues a moment later, and writes all events of that moment in one append,
+without a wait for the disk. It drops events that arrive faster than it can write them, and records
+the number dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.queue_events import QueueListener
 from litemq.broker.tracing.events import TraceEvent, TraceSampler, encode_events, in_order
 from litemq.errors import LiteMQError
-from litemq.format.dead_letters import DEAD_PREFIX, story_of
+from litemq.format.dead_letters import DEAD_PREFIX, history_from_properties
 from litemq.format.messages import MessageFields, decode_messages
 from litemq.net.connection import Bytes
 from litemq.storage.state import QueueKey
@@ -28,7 +27,7 @@ from litemq.types import RecordKind
 __all__ = ["TraceRecorder"]
 
 _EVERY_SECONDS: Final = 0.1
-_MOST_WAITING: Final = 20_000
+_MAX_WAITING: Final = 20_000
 _READ_MESSAGES: Final = 4_096
 _READ_BYTES: Final = 4 << 20
 _LOG = logging.getLogger(__name__)
@@ -51,14 +50,14 @@ class TraceRecorder(QueueListener):
         self._clock = context.clock
         self._sampler = TraceSampler(context.limits.trace, context.limits.trace_one_in)
         self.is_on = self._sampler.is_on
-        self._traced_to = dict(store.state.next) if self.is_on else {}
+        self._traced_to = dict(store.state.end_offsets) if self.is_on else {}
         self._acked_to = dict(store.state.group_offsets) if self.is_on else {}
         self._appended: dict[QueueKey, None] = {}
         self._events: list[TraceEvent] = []
         self._missed = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    # Events -------------------------------------------------------------------------------------------------------------------
+    # Events ---------------------------------------------------------------------------------------
 
     def on_append(self, keys: list[QueueKey], end: int) -> None:  # noqa: ARG002
         if self.is_on:
@@ -79,23 +78,27 @@ class TraceRecorder(QueueListener):
         """``group`` begins to read a queue at ``offset``: it acknowledges nothing below it."""
         self._acked_to.setdefault((group, key), offset)
 
-    def on_settled(self, group: str, client: str, key: QueueKey, begin: int, end: int, what: str, detail: str = "") -> None:
+    def on_settled(
+        self, group: str, client: str, key: QueueKey, begin: int, end: int, what: str, detail: str = ""
+    ) -> None:
         """``group`` has settled messages of a queue: acked, released, failed or rejected."""
         now = self._clock.wall_ms()
         for fields in self._read(key, begin, end):
             if self._sampler.takes(fields.message_id):
-                self._note(_event(now, what, fields)._replace(group=group, client=client, detail=detail or _detail(fields)))
+                self._note(
+                    _event(now, what, fields)._replace(group=group, client=client, detail=detail or _detail(fields))
+                )
 
     def on_committed(self, group: str, client: str, key: QueueKey, offset: int) -> None:
         """``group`` has committed ``offset``: it has acknowledged the messages below it."""
         begin = self._acked_to.get((group, key), offset)
         self._acked_to[group, key] = offset
-        begin = max(begin, self._store.state.least.get(key, 0))
+        begin = max(begin, self._store.state.start_offsets.get(key, 0))
         if begin < offset:
             self.on_settled(group, client, key, begin, offset, "acked")
 
     def _note(self, event: TraceEvent) -> None:
-        if len(self._events) >= _MOST_WAITING:
+        if len(self._events) >= _MAX_WAITING:
             self._missed += 1
         else:
             self._events.append(event)
@@ -105,7 +108,7 @@ class TraceRecorder(QueueListener):
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_EVERY_SECONDS, self.flush)
 
-    # Writing ------------------------------------------------------------------------------------------------------------------
+    # Writing --------------------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Write all events that wait."""
@@ -117,23 +120,33 @@ class TraceRecorder(QueueListener):
             events, self._events = self._events, []
             now = self._clock.wall_ms()
             if self._missed:
-                events.append(TraceEvent(now, "missed", detail=f"{self._missed} events came faster than they could be told"))
+                events.append(
+                    TraceEvent(
+                        now,
+                        "missed",
+                        detail=f"{self._missed} events were dropped: they arrived faster than they could be written",
+                    )
+                )
                 self._missed = 0
-            placed = [Placed(record, *_TRACE_QUEUE, RecordKind.MESSAGE) for record in encode_events(in_order(events), now)]
+            placed = [
+                Placed(record, *_TRACE_QUEUE, RecordKind.MESSAGE) for record in encode_events(in_order(events), now)
+            ]
             if placed:
                 self._store.append_placed(placed)
         except LiteMQError as error:
-            _LOG.warning("some events are missing in the trace: %s", error)
+            _LOG.warning("the trace is incomplete: %s", error)
 
     def _follow_queues(self) -> None:
         """Read the appended messages of queues; unconfirmed ones wait for the next call."""
         appended, self._appended = self._appended, {}
         state = self._store.state
         # No event follows an append of dead letters, so their topics are always read.
-        dead = [QueueKey(facts.topic_id, 0) for facts in state.topics.values() if facts.name.startswith(DEAD_PREFIX)]
-        appended.update(dict.fromkeys(key for key in dead if state.next.get(key, 0) > self._traced_to.get(key, 0)))
+        dead = [QueueKey(topic.topic_id, 0) for topic in state.topics.values() if topic.name.startswith(DEAD_PREFIX)]
+        appended.update(
+            dict.fromkeys(key for key in dead if state.end_offsets.get(key, 0) > self._traced_to.get(key, 0))
+        )
         for key in appended:
-            end_offset = state.next.get(key, 0)
+            end_offset = state.end_offsets.get(key, 0)
             at = self._traced_to.get(key, 0)
             found = self._read(key, at, end_offset)
             for fields in found:
@@ -167,10 +180,19 @@ class TraceRecorder(QueueListener):
 def _event(at: int, what: str, fields: MessageFields) -> TraceEvent:
     is_retry = fields.kind is RecordKind.RETRY  # the queue id of a retry queue is its topic's id
     if fields.kind is RecordKind.DEAD:
-        story = story_of(fields.properties)
-        words = f"{story.reason.name.lower()} {story.error}".rstrip()
+        history = history_from_properties(fields.properties)
+        words = f"{history.reason.name.lower()} {history.error}".rstrip()
         topic = fields.topic.removeprefix(DEAD_PREFIX)
-        return TraceEvent(at, what, fields.message_id, topic, group=story.group, client=story.consumer, tries=story.tries, detail=words)
+        return TraceEvent(
+            at,
+            what,
+            fields.message_id,
+            topic,
+            group=history.group,
+            client=history.consumer,
+            tries=history.tries,
+            detail=words,
+        )
     return TraceEvent(
         at,
         what,

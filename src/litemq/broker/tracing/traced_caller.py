@@ -22,7 +22,7 @@ from litemq.storage.store import Store
 
 __all__ = ["TracedCaller", "TracedCallers"]
 
-_NOTED: Final = frozenset(map(int, (Opcode.PULL, Opcode.LEASE, Opcode.SETTLE, Opcode.COMMIT_OFFSETS)))
+_TRACED_OPCODES: Final = frozenset(map(int, (Opcode.PULL, Opcode.LEASE, Opcode.SETTLE, Opcode.COMMIT_OFFSETS)))
 
 
 class TracedCaller:
@@ -43,11 +43,11 @@ class TracedCaller:
         return self._caller.peer
 
     @property
-    def has_room(self) -> bool:
-        return self._caller.has_room
+    def is_writable(self) -> bool:
+        return self._caller.is_writable
 
-    def when_room(self, resume: Callable[[], None]) -> None:
-        self._caller.when_room(resume)
+    def on_writable(self, resume: Callable[[], None]) -> None:
+        self._caller.on_writable(resume)
 
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
         self._caller.refuse(frame, error)
@@ -55,7 +55,7 @@ class TracedCaller:
     def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
         """Answer, and trace the answer."""
         self._caller.answer(frame, header, attachment)
-        if frame[1] not in _NOTED:
+        if frame[1] not in _TRACED_OPCODES:
             return
         match frame[1]:
             case Opcode.PULL if attachment:
@@ -67,7 +67,7 @@ class TracedCaller:
             case Opcode.LEASE if attachment:
                 self._recorder.on_received(parse(LeaseRequest, frame[3]).group, self.client_id, attachment)
             case Opcode.SETTLE:
-                self._note_settled(parse(SettleRequest, frame[3]), SettleAnswer.FromString(header))
+                self._trace_settled(parse(SettleRequest, frame[3]), SettleAnswer.FromString(header))
             case Opcode.COMMIT_OFFSETS:
                 request = parse(CommitRequest, frame[3])
                 for offset in request.offsets:
@@ -75,14 +75,18 @@ class TracedCaller:
                     if key is not None:
                         self._recorder.on_committed(request.group, self.client_id, key, offset.offset)
 
-    def _note_settled(self, request: SettleRequest, answer: SettleAnswer) -> None:
+    def _trace_settled(self, request: SettleRequest, answer: SettleAnswer) -> None:
         lost = {(one.queue_id, one.is_retry, one.offset) for one in answer.unsettled}
         for leased in request.acked:
             key = self._key(request.topic, request.group, leased.queue_id, is_retry=leased.is_retry)
             if key is None or not leased.token:
                 continue
             for begin, end in unpack_runs(leased.offsets):
-                kept = [at for at in range(begin, end) if (leased.queue_id, leased.is_retry, at) not in lost] if lost else None
+                kept = (
+                    [at for at in range(begin, end) if (leased.queue_id, leased.is_retry, at) not in lost]
+                    if lost
+                    else None
+                )
                 if kept is None:
                     self._recorder.on_settled(request.group, self.client_id, key, begin, end, "acked")
                 else:
@@ -92,14 +96,20 @@ class TracedCaller:
             key = self._key(request.topic, request.group, failed.queue_id, is_retry=failed.is_retry)
             if key is not None and (failed.queue_id, failed.is_retry, failed.offset) not in lost:
                 what = "rejected" if failed.is_final else "failed" if failed.error or failed.delay_ms else "released"
-                self._recorder.on_settled(request.group, self.client_id, key, failed.offset, failed.offset + 1, what, failed.error)
+                self._recorder.on_settled(
+                    request.group, self.client_id, key, failed.offset, failed.offset + 1, what, failed.error
+                )
 
     def _key(self, topic: str, group: str, queue_id: int, *, is_retry: bool) -> QueueKey | None:
         state = self._store.state
-        facts, retries = state.topic(topic), state.topic(retry_topic(group))
-        if facts is None or (is_retry and retries is None):
+        known, retries = state.topic(topic), state.topic(retry_topic(group))
+        if known is None or (is_retry and retries is None):
             return None
-        return QueueKey(retries.topic_id, facts.topic_id) if is_retry and retries is not None else QueueKey(facts.topic_id, queue_id)
+        return (
+            QueueKey(retries.topic_id, known.topic_id)
+            if is_retry and retries is not None
+            else QueueKey(known.topic_id, queue_id)
+        )
 
 
 class TracedCallers:

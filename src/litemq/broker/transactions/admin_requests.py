@@ -11,8 +11,8 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.transactions.check_back import CheckBack
-from litemq.broker.transactions.describe import facts_of
-from litemq.broker.transactions.half_reader import records_of
+from litemq.broker.transactions.describe import describe_transaction
+from litemq.broker.transactions.half_reader import read_transactions
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     TX_COMMITTED,
@@ -29,8 +29,8 @@ from litemq.storage.state.transactions.halves import Halves
 __all__ = ["TransactionRequests"]
 
 _LOOKED_AT: Final = 5_000  # transactions for one answer; the client asks again for more
-_MOST: Final = 1_000
-_MOST_BYTES: Final = 4 << 20
+_MAX_TRANSACTIONS: Final = 1_000
+_MAX_BYTES: Final = 4 << 20
 
 
 class TransactionRequests:
@@ -47,17 +47,19 @@ class TransactionRequests:
 
     @property
     def _halves(self) -> Halves:
-        return self._store.state.delivery.halves
+        return self._store.state.parts.halves
 
     def _describe(self, caller: Caller, frame: Frame) -> None:
         name = parse(DescribeTransactionRequest, frame[3]).transaction
 
         async def answer() -> tuple[bytes, bytes]:
-            facts, records = facts_of(self._halves, name, self._schedule), []
+            facts, records = describe_transaction(self._halves, name, self._schedule), []
             if facts.records and not facts.is_sink and facts.state != TX_COMMITTED:
                 await self._store.confirmed(self._store.log_end)
                 loop = asyncio.get_running_loop()
-                found = await loop.run_in_executor(self._answers.lookups, records_of, self._store, [name], _MOST_BYTES)
+                found = await loop.run_in_executor(
+                    self._answers.lookups, read_transactions, self._store, [name], _MAX_BYTES
+                )
                 records = found.get(name, [])
             return TransactionAnswer(facts=facts).SerializeToString(), b"".join(records)
 
@@ -82,10 +84,10 @@ class TransactionRequests:
 
     def _page(self, request: ListTransactionsRequest, names: list[str]) -> TransactionsAnswer:
         answer = TransactionsAnswer(is_end=len(names) < _LOOKED_AT)
-        limit = max(1, min(request.most or _MOST, _MOST))
+        limit = max(1, min(request.most or _MAX_TRANSACTIONS, _MAX_TRANSACTIONS))
         for name in names:
-            facts = facts_of(self._halves, name, self._schedule)
-            if _is_meant(facts, request):
+            facts = describe_transaction(self._halves, name, self._schedule)
+            if _matches(facts, request):
                 if len(answer.transactions) == limit:
                     answer.is_end = False
                     break
@@ -94,7 +96,7 @@ class TransactionRequests:
         return answer
 
 
-def _is_meant(facts: TransactionFacts, request: ListTransactionsRequest) -> bool:
+def _matches(facts: TransactionFacts, request: ListTransactionsRequest) -> bool:
     if request.state == TX_NOT_KNOWN:
         if not facts.records:
             return False  # it has ended meanwhile

@@ -8,7 +8,7 @@ from litemq.broker.admission.backlog import Backlog
 from litemq.broker.admission.due_time import check_due
 from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import DiskFullError, OverloadedError
-from litemq.storage.state import TopicFacts
+from litemq.storage.state import Topic
 
 __all__ = ["HalfCapacity"]
 
@@ -24,20 +24,28 @@ class HalfCapacity:
         self._limits = context.limits
         self._backlog = backlog
 
-    def check(self, topic: TopicFacts, queue_id: int, size: int, due: int, new: int) -> None:
+    def check(self, topic: Topic, queue_id: int, size: int, due: int, new: int) -> None:
         """Raise unless ``size`` bytes in ``new`` further transactions fit the limits; ``due`` is
         the latest due time (ms).
         """
         self._backlog.check(topic, queue_id)
-        halves, store = self._store.state.delivery.halves, self._store
+        halves, store = self._store.state.parts.halves, self._store
         if new and len(halves) + new > self._limits.max_transactions:
-            raise OverloadedError(f"{len(halves)} transactions are open (max_transactions): send again when some are decided", 1000)
+            raise OverloadedError(
+                f"{len(halves)} transactions are open (max_transactions): retry after some have been decided", 1000
+            )
         if halves.runs >= self._limits.max_half_runs:
-            raise OverloadedError(f"{halves.runs} runs of records wait for a decision (max_half_runs): send more records a request", 1000)
+            raise OverloadedError(
+                f"{halves.runs} runs of undecided records are open (max_half_runs): send more records per request", 1000
+            )
         if halves.bytes + size > self._limits.max_half_bytes:
-            raise DiskFullError(f"{halves.bytes} bytes wait for a decision (max_half_bytes): send again when some are decided")
+            raise DiskFullError(
+                f"{halves.bytes} bytes are undecided (transactions.max_half_size): retry after some have been decided"
+            )
         if due:
             check_due(store, self._clock, due, size)
         unconfirmed = store.log_end - store.confirm_offset
         if unconfirmed and unconfirmed + size > self._limits.max_unconfirmed_bytes // 2:
-            raise OverloadedError(f"{unconfirmed >> 20} MiB wait for the disk: send again in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS)
+            raise OverloadedError(
+                f"{unconfirmed >> 20} MiB are waiting for the disk: retry in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS
+            )

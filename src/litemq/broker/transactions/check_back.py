@@ -19,11 +19,11 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.transactions.check_schedule import CheckSchedule
-from litemq.broker.transactions.describe import facts_of
-from litemq.broker.transactions.half_reader import records_of
+from litemq.broker.transactions.describe import describe_transaction
+from litemq.broker.transactions.half_reader import read_transactions
 from litemq.broker.transactions.undecided import UndecidedHalves
 from litemq.errors import LiteMQError, OverloadedError
-from litemq.format.transactions import group_of, is_producers
+from litemq.format.transactions import is_producer_transaction, transaction_group
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import Control, TransactionCheck, TransactionsChecked
 from litemq.proto.wire_pb2 import CheckTransactionsAnswer, CheckTransactionsRequest, Opcode
@@ -36,9 +36,9 @@ _IN_ONE_RECORD: Final = 1_000
 _AT_ONCE: Final = 1_000  # transactions in one answer
 _AGAIN_MS: Final = 1_000  # after a failure
 _LOOK_MS: Final = 60_000
-_MOST_WAIT_MS: Final = 60_000
+_MAX_WAIT_MS: Final = 60_000
 _MAX_CALLER_POLLS: Final = 256  # requests that wait
-_MOST_CHARS: Final = 64  # of a client id, in the history of checks
+_MAX_CHARS: Final = 64  # of a client id, in the history of checks
 _LOG = logging.getLogger(__name__)
 
 
@@ -53,7 +53,7 @@ class _Poll:
         self.expiry: asyncio.TimerHandle | None = None
 
 
-_NOBODY: Final[deque[_Poll]] = deque()
+_NO_POLLS: Final[deque[_Poll]] = deque()
 
 
 class CheckBack:
@@ -78,11 +78,11 @@ class CheckBack:
         self._unknown: set[str] = set()
         self._closed = False
         self.handlers = (Handler(Opcode.CHECK_TRANSACTIONS, Permission.GROUP_PUB, self._poll),)
-        self.watch([name for name in self._halves.names() if is_producers(name)])
+        self.watch([name for name in self._halves.names() if is_producer_transaction(name)])
 
     @property
     def _halves(self) -> Halves:
-        return self._store.state.delivery.halves
+        return self._store.state.parts.halves
 
     def watch(self, transactions: Iterable[str]) -> None:
         """Schedule the checks of transactions that have begun."""
@@ -101,7 +101,7 @@ class CheckBack:
         """The producer that was asked does not know the outcome of ``transaction``."""
         self._unknown.add(transaction)
 
-    # Rounds -------------------------------------------------------------------------------------------------------------------
+    # Rounds ---------------------------------------------------------------------------------------
 
     def _ring(self, names: list[str]) -> None:
         now = self._clock.wall_ms()
@@ -111,7 +111,9 @@ class CheckBack:
             known = self._halves.get(name)
             if known is None or known.number:
                 self._forget(name)
-            elif known.dead or (self.schedule.next_at(known) <= now and known.checks >= self.schedule.max_checks(known)):
+            elif known.dead or (
+                self.schedule.next_at(known) <= now and known.checks >= self.schedule.max_checks(known)
+            ):
                 over.append(name)
             elif self.schedule.next_at(known) <= now:
                 due.append(name)
@@ -121,14 +123,14 @@ class CheckBack:
             for at in range(0, len(due), _IN_ONE_RECORD):
                 self._check(due[at : at + _IN_ONE_RECORD], now)
         except LiteMQError as error:
-            _LOG.warning("transactions were not checked: %s; it is tried again", error)
+            _LOG.warning("transactions were not checked: %s. Retrying in 1 s", error)
             self._again(due)
         if over:
             self._answers.in_background(self._give_up(over))
 
     def _check(self, names: list[str], now: int) -> None:
         """Append the record of a round, and ask the producers."""
-        polls = [(name, self._poll_for(group_of(name), name)) for name in names]
+        polls = [(name, self._poll_for(transaction_group(name), name)) for name in names]
         checks = [
             TransactionCheck(
                 transaction=name,
@@ -142,7 +144,7 @@ class CheckBack:
         for name, poll in polls:
             self._forget(name)
             if poll is None:
-                self._unasked.setdefault(group_of(name), {})[name] = None
+                self._unasked.setdefault(transaction_group(name), {})[name] = None
             known = self._halves.get(name)
             if known is not None:
                 self._set_alarm(name, self.schedule.next_at(known))
@@ -152,7 +154,7 @@ class CheckBack:
 
     def _poll_for(self, group: str, name: str) -> _Poll | None:
         """Add the transaction to the next poll of the group that is below its limit; return it."""
-        polls = self._polls.get(group, _NOBODY)
+        polls = self._polls.get(group, _NO_POLLS)
         for _ in range(len(polls)):
             poll = polls[0]
             polls.rotate(-1)
@@ -164,11 +166,11 @@ class CheckBack:
     def _forget(self, name: str) -> None:
         self._late.pop(name, None)
         self._unknown.discard(name)
-        unasked = self._unasked.get(group_of(name))
+        unasked = self._unasked.get(transaction_group(name))
         if unasked is not None:
             unasked.pop(name, None)
             if not unasked:
-                del self._unasked[group_of(name)]
+                del self._unasked[transaction_group(name)]
 
     def _again(self, names: Sequence[str]) -> None:
         for name in names:
@@ -179,22 +181,24 @@ class CheckBack:
             await self._undecided.give_up(names)
         except LiteMQError as error:
             if not self._closed:
-                _LOG.warning("transactions that nobody decided are not in the dead letters yet: %s; it is tried again", error)
+                _LOG.warning("undecided transactions were not dead-lettered: %s. Retrying in 1 s", error)
                 self._again(names)
         for name in names:
             if self._halves.get(name) is None:
                 self._forget(name)
 
-    # Polls -------------------------------------------------------------------------------------------------------------------
+    # Polls ----------------------------------------------------------------------------------------
 
     def _poll(self, caller: Caller, frame: Frame) -> None:
         request = parse(CheckTransactionsRequest, frame[3])
         check_name(request.group, "group")
         if self._waiting >= self._limits.max_check_pollers:
-            raise OverloadedError(f"{self._waiting} producers wait to be asked (max_check_pollers): come again later", _AGAIN_MS)
+            raise OverloadedError(
+                f"{self._waiting} producers already poll for checks (max_check_pollers): retry later", _AGAIN_MS
+            )
         if len(self._caller_polls.get(caller, ())) >= _MAX_CALLER_POLLS:
             raise OverloadedError(
-                f"this client waits with {_MAX_CALLER_POLLS} requests to be asked: one for each group is enough", _AGAIN_MS
+                f"this client already has {_MAX_CALLER_POLLS} waiting polls for checks: send one per group", _AGAIN_MS
             )
         poll = _Poll(caller, frame, request.group, max(1, min(request.most or _AT_ONCE, _AT_ONCE)))
         unasked = self._unasked.get(request.group)
@@ -212,7 +216,7 @@ class CheckBack:
         self._polls.setdefault(request.group, deque()).append(poll)
         self._caller_polls.setdefault(caller, set()).add(poll)
         self._waiting += 1
-        poll.expiry = self._loop.call_later(min(request.wait_ms, _MOST_WAIT_MS) / 1000, self._expire, poll)
+        poll.expiry = self._loop.call_later(min(request.wait_ms, _MAX_WAIT_MS) / 1000, self._expire, poll)
 
     def _is_undecided(self, name: str) -> bool:
         known = self._halves.get(name)
@@ -240,19 +244,23 @@ class CheckBack:
         """Answer a poll with the transactions ``names`` and their messages."""
         try:
             await self._store.confirmed(self._store.log_end)
-            found = await self._loop.run_in_executor(self._answers.lookups, records_of, self._store, names, self._limits.max_pull_bytes)
+            found = await self._loop.run_in_executor(
+                self._answers.lookups, read_transactions, self._store, names, self._limits.max_pull_bytes
+            )
         except LiteMQError as error:
             poll.caller.refuse(poll.frame, error)
             return
         answer = CheckTransactionsAnswer()
         for name, records in found.items():
-            facts = facts_of(self._halves, name, self.schedule)
+            facts = describe_transaction(self._halves, name, self.schedule)
             facts.records = len(records)
             answer.transactions.append(facts)
         left = [name for name in names if name not in found and self._is_undecided(name)]
         if left:
             self._unasked.setdefault(poll.group, {}).update(dict.fromkeys(left))
-        poll.caller.answer(poll.frame, answer.SerializeToString(), b"".join([raw for records in found.values() for raw in records]))
+        poll.caller.answer(
+            poll.frame, answer.SerializeToString(), b"".join([raw for records in found.values() for raw in records])
+        )
 
     def caller_gone(self, caller: Caller) -> None:
         """Drop the polls of ``caller``, whose connection has ended."""
@@ -267,4 +275,4 @@ class CheckBack:
 
 
 def _short(client: str) -> str:
-    return client[:_MOST_CHARS]
+    return client[:_MAX_CHARS]

@@ -1,13 +1,13 @@
 """The check schedule: when and how often the broker asks a producer for the outcome of a
 transaction.
 
-The first message decides, else its topic, else the broker's limits.
+The settings are those of the first message, or else of its topic, or else of the broker's limits.
 """
 
 from __future__ import annotations
 
 from litemq.broker.limits import BrokerLimits
-from litemq.storage.state import TopicFacts
+from litemq.storage.state import Topic
 from litemq.storage.state.transactions.half_runs import Transaction
 from litemq.storage.store import Store
 
@@ -25,9 +25,11 @@ class CheckSchedule:
         """Return when the broker asks next, or gives up (ms)."""
         if known.dead:
             return 0  # giving up has begun: finish it at once
-        if known.story:
-            return known.story[-1].at + self.every(known)
-        return known.first_at + (known.check_after_ms or self._chosen(known, "check_after_ms") or self._limits.check_after_ms)
+        if known.history:
+            return known.history[-1].at + self.every(known)
+        return known.first_at + (
+            known.check_after_ms or self._chosen(known, "check_after_ms") or self._limits.check_after_ms
+        )
 
     def every(self, known: Transaction) -> int:
         """Return the time between two checks (ms)."""
@@ -42,7 +44,9 @@ class CheckSchedule:
         topic = self._store.state.topics.get(known.runs[0].topic_id)
         return 0 if topic is None else getattr(topic, setting)
 
-    def topics(self, known: Transaction) -> list[TopicFacts]:
+    def topics(self, known: Transaction) -> list[Topic]:
         """Return the destination topics of the transaction."""
         topics = self._store.state.topics
-        return [topics[topic_id] for topic_id in dict.fromkeys(run.topic_id for run in known.runs) if topic_id in topics]
+        return [
+            topics[topic_id] for topic_id in dict.fromkeys(run.topic_id for run in known.runs) if topic_id in topics
+        ]

@@ -1,8 +1,6 @@
 """Decisions: commits and rolls back the transactions of producers.
 
-Requests of one tick are one append.
-
-The messages of committed transactions are themselves the decision, all of them in one append. If a
+The commits of one tick are one append of their messages, which are themselves the decision. If a
 transaction is large, or its halves are not in memory, a record commits it, and its messages follow.
 The first decision counts: a repeated request is answered with it.
 """
@@ -19,10 +17,10 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.transactions.check_back import CheckBack
-from litemq.broker.transactions.describe import state_of
+from litemq.broker.transactions.describe import transaction_state
 from litemq.broker.transactions.publishing import HalfPublisher
 from litemq.errors import InvalidArgumentError, LiteMQError, RecordFormatError, StoreFailedError
-from litemq.format.transactions import is_producers
+from litemq.format.transactions import is_producer_transaction
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import Control, TransactionsDecided
 from litemq.proto.wire_pb2 import (
@@ -36,7 +34,7 @@ from litemq.proto.wire_pb2 import (
     TransactionEnd,
     TransactionState,
 )
-from litemq.storage.batches.half_batches import rollbacks_of
+from litemq.storage.batches.half_batches import rollback_controls
 from litemq.storage.state import QueueKey
 from litemq.storage.state.transactions.half_runs import Transaction
 from litemq.storage.state.transactions.halves import Halves
@@ -44,8 +42,8 @@ from litemq.storage.state.transactions.halves import Halves
 __all__ = ["Decisions"]
 
 _BYTES_AT_ONCE: Final = 1 << 20  # of messages in one append, in which all other work waits
-_MOST_ENDS: Final = 10_000  # in one request
-_MOST_NAMES: Final = 256  # in one record
+_MAX_ENDS: Final = 10_000  # in one request
+_MAX_NAMES: Final = 256  # in one record
 _OUTCOMES: Final = (TX_COMMITTED, TX_ROLLED_BACK, TX_UNDECIDED)
 _LOG = logging.getLogger(__name__)
 
@@ -71,17 +69,21 @@ class Decisions:
 
     @property
     def _halves(self) -> Halves:
-        return self._store.state.delivery.halves
+        return self._store.state.parts.halves
 
     def _take(self, caller: Caller, frame: Frame) -> None:
         ends = parse(EndTransactionsRequest, frame[3]).ends
-        if not 1 <= len(ends) <= _MOST_ENDS:
-            raise InvalidArgumentError(f"{len(ends)} transactions: end 1 … {_MOST_ENDS} at a time")
+        if not 1 <= len(ends) <= _MAX_ENDS:
+            raise InvalidArgumentError(f"{len(ends)} transactions in one request: end 1 … {_MAX_ENDS}")
         for end in ends:
             if end.outcome not in _OUTCOMES:
-                raise InvalidArgumentError(f"outcome {end.outcome} of {end.transaction[:80]!r}: say committed, rolled back, or undecided")
-            if not is_producers(end.transaction):
-                raise InvalidArgumentError(f"transaction {end.transaction[:80]!r} is none of a producer: its job decides it")
+                raise InvalidArgumentError(
+                    f"outcome {end.outcome} of {end.transaction[:80]!r}: choose committed, rolled back or undecided"
+                )
+            if not is_producer_transaction(end.transaction):
+                raise InvalidArgumentError(
+                    f"transaction {end.transaction[:80]!r} does not belong to a producer: only its Spark job can end it"
+                )
         if not self._gathered:
             self._loop.call_soon(self._end_all)
         self._gathered.append(_Request(caller, frame, ends))
@@ -90,11 +92,13 @@ class Decisions:
         requests, self._gathered = self._gathered, []
         try:
             answers = self._end(requests)
-        except LiteMQError as error:  # decisions that were appended before count; a repeated request is answered with them
+        except (
+            LiteMQError
+        ) as error:  # decisions that were appended before count; a repeated request is answered with them
             failure = error
         except Exception:  # noqa: BLE001  every caller waits for an answer
-            _LOG.exception("transactions could not be ended")
-            failure = StoreFailedError("the broker could not write this, or does not know; its log says why")
+            _LOG.exception("ending transactions failed")
+            failure = StoreFailedError("the append failed, or its outcome is unknown: see the broker's log")
         else:
             self._answer(requests, answers)
             return
@@ -110,7 +114,13 @@ class Decisions:
             states: list[TransactionState] = []
             for end in ends:
                 name = end.transaction
-                state = TX_COMMITTED if name in committed else TX_ROLLED_BACK if name in rolled_back else state_of(self._halves, name)
+                state = (
+                    TX_COMMITTED
+                    if name in committed
+                    else TX_ROLLED_BACK
+                    if name in rolled_back
+                    else transaction_state(self._halves, name)
+                )
                 if state == TX_UNDECIDED:
                     if end.outcome == TX_UNDECIDED:
                         self._check_back.on_outcome_unknown(name)
@@ -125,12 +135,12 @@ class Decisions:
                             committed[name] = None
                 states.append(state)
             answers.append(EndTransactionsAnswer(states=states))
-        for control in rollbacks_of(list(rolled_back), "its producer says so"):
+        for control in rollback_controls(list(rolled_back), "its producer rolled it back"):
             self._store.append_control(control)
         self._commit(list(committed))
         return answers
 
-    # Commits ------------------------------------------------------------------------------------------------------------------
+    # Commits --------------------------------------------------------------------------------------
 
     def _commit(self, names: list[str]) -> None:
         at_hand: list[str] = []
@@ -150,8 +160,8 @@ class Decisions:
             size += known.bytes
         if at_hand:
             others += self._append(at_hand)
-        for at in range(0, len(others), _MOST_NAMES):
-            decided = TransactionsDecided(transactions=others[at : at + _MOST_NAMES])
+        for at in range(0, len(others), _MAX_NAMES):
+            decided = TransactionsDecided(transactions=others[at : at + _MAX_NAMES])
             self._store.append_control(Control(transactions_decided=decided))
         if others:
             self._publisher.begin()
@@ -163,7 +173,12 @@ class Decisions:
 
     def _append(self, names: list[str]) -> list[str]:
         """Append the messages of transactions; return those that need a record instead."""
-        keys = {QueueKey(run.topic_id, run.queue_id): None for name in names if (known := self._halves.get(name)) for run in known.runs}
+        keys = {
+            QueueKey(run.topic_id, run.queue_id): None
+            for name in names
+            if (known := self._halves.get(name))
+            for run in known.runs
+        }
         try:
             end = self._store.commit_transactions(names, self._clock.wall_ms()).end
         except (InvalidArgumentError, RecordFormatError):
@@ -174,7 +189,7 @@ class Decisions:
         self._events.on_timer_added()
         return []
 
-    # Answers ------------------------------------------------------------------------------------------------------------------
+    # Answers --------------------------------------------------------------------------------------
 
     def _answer(self, requests: list[_Request], answers: list[EndTransactionsAnswer]) -> None:
         def confirmed(failure: LiteMQError | None) -> None:

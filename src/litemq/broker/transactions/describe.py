@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from litemq.broker.transactions.check_schedule import CheckSchedule
-from litemq.format.transactions import group_of, is_producers
+from litemq.format.transactions import is_producer_transaction, transaction_group
 from litemq.proto.wire_pb2 import (
     TX_COMMITTED,
     TX_DEAD,
@@ -20,28 +20,32 @@ from litemq.storage.state.transactions.half_runs import Transaction
 from litemq.storage.state.transactions.halves import Halves
 from litemq.storage.state.transactions.outcomes import Outcome
 
-__all__ = ["facts_of", "state_of"]
+__all__ = ["describe_transaction", "transaction_state"]
 
 _STATES: Final = {Outcome.COMMITTED: TX_COMMITTED, Outcome.ROLLED_BACK: TX_ROLLED_BACK, Outcome.DEAD: TX_DEAD}
 
 
-def facts_of(halves: Halves, transaction: str, schedule: CheckSchedule) -> TransactionFacts:
+def describe_transaction(halves: Halves, transaction: str, schedule: CheckSchedule) -> TransactionFacts:
     """Return the facts of ``transaction`` for the wire; of an ended one, its state only."""
-    facts = TransactionFacts(transaction=transaction, group=group_of(transaction), is_sink=not is_producers(transaction))
+    facts = TransactionFacts(
+        transaction=transaction, group=transaction_group(transaction), is_sink=not is_producer_transaction(transaction)
+    )
     known: Transaction | None = halves.get(transaction)
-    facts.state = state_of(halves, transaction)
+    facts.state = transaction_state(halves, transaction)
     if known is None:
         return facts
     facts.records, facts.bytes, facts.checks = known.count, known.bytes, known.checks
     facts.stored_at = known.first_at or known.latest_at
     facts.topics.extend([topic.name for topic in schedule.topics(known)])
-    facts.story.extend([TransactionCheckFacts(at=at, asked=asked, unknown=unknown) for at, asked, unknown in known.story])
+    facts.story.extend(
+        [TransactionCheckFacts(at=at, asked=asked, unknown=unknown) for at, asked, unknown in known.history]
+    )
     if facts.state == TX_UNDECIDED and not facts.is_sink:
         facts.next_check_at = schedule.next_at(known)
     return facts
 
 
-def state_of(halves: Halves, transaction: str) -> TransactionState:
+def transaction_state(halves: Halves, transaction: str) -> TransactionState:
     """Return the state of ``transaction`` for the wire."""
     known = halves.get(transaction)
     if known is None:

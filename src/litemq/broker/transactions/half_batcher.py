@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.broker.admission.quotas import Quotas
-from litemq.broker.admission.record_claims import check_halves, priorities_of
+from litemq.broker.admission.record_claims import check_halves, queue_priorities
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
@@ -41,7 +41,7 @@ from litemq.format.transactions import check_transaction
 from litemq.net.failures import encode_failure
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import Failure, HalfRefused, Opcode, SendHalfAnswer, SendHalfRequest
-from litemq.storage.state import TopicFacts
+from litemq.storage.state import Topic
 from litemq.storage.state.transactions.halves import Halves
 from litemq.types import Durability, is_system_name
 
@@ -85,16 +85,18 @@ class HalfBatcher:
 
     @property
     def _halves(self) -> Halves:
-        return self._store.state.delivery.halves
+        return self._store.state.parts.halves
 
     def _take(self, caller: Caller, frame: Frame) -> None:
         request = parse(SendHalfRequest, frame[3])
         topic = self._topics.find(request.topic)
         if is_system_name(topic.name):
-            raise InvalidArgumentError(f"topic {topic.name!r} is the broker's own")
+            raise InvalidArgumentError(f"topic {topic.name!r} is reserved for the broker: send to another topic")
         queue_ids = list(request.queue_ids)
         if not queue_ids or max(queue_ids) >= topic.queues:
-            raise InvalidArgumentError(f"queues {queue_ids[:8]}: topic {topic.name!r} has {topic.queues}")
+            raise InvalidArgumentError(
+                f"queues {queue_ids[:8]}: topic {topic.name!r} has {topic.queues}, numbered from 0"
+            )
         if not self._gathered:
             self._loop.call_soon(self._append_all)
         self._gathered.setdefault(topic.topic_id, []).append(_Request(caller, frame, queue_ids))
@@ -124,10 +126,11 @@ class HalfBatcher:
             _LOG.exception("an append failed")
             for request in requests:
                 request.caller.refuse(
-                    request.frame, StoreFailedError("the broker could not append this, or does not know; its log says why")
+                    request.frame,
+                    StoreFailedError("the append failed, or its outcome is unknown: see the broker's log"),
                 )
 
-    def _append(self, topic: TopicFacts, requests: list[_Request]) -> None:
+    def _append(self, topic: Topic, requests: list[_Request]) -> None:
         parsed = self._parse_records(topic, requests)
         numbers, refused, new = self._choose(parsed)
         store_timestamp = 0
@@ -143,12 +146,14 @@ class HalfBatcher:
             self._check_back.watch(new)
         self._answer(requests, parsed, refused, store_timestamp)
 
-    def _parse_records(self, topic: TopicFacts, requests: list[_Request]) -> _ParsedHalves:
+    def _parse_records(self, topic: Topic, requests: list[_Request]) -> _ParsedHalves:
         joined = b"".join([request.frame[4] for request in requests])
         found = scan(joined, limits=STORED_LIMITS)
         if found.stop is not ScanStop.END or not found.starts.size:
             raise RecordFormatError(
-                "truncated" if found.stop is ScanStop.INCOMPLETE else "size", found.end, "a request holds whole records"
+                "truncated" if found.stop is ScanStop.INCOMPLETE else "size",
+                found.end,
+                "a request must contain complete records",
             )
         columns = RecordColumns(joined, found.starts)
         ends = np.cumsum([len(request.frame[4]) for request in requests])
@@ -157,13 +162,17 @@ class HalfBatcher:
         for request, first, end in zip(requests, bounds, bounds[1:], strict=False):
             count = end - first
             if count == 0 or len(request.queue_ids) not in (1, count):
-                raise InvalidArgumentError(f"{len(request.queue_ids)} queues for {count} records: name one for all, or one for each")
+                raise InvalidArgumentError(
+                    f"{len(request.queue_ids)} queues for {count} records: name one for all, or one for each"
+                )
             queue_ids += request.queue_ids * count if len(request.queue_ids) == 1 else request.queue_ids
         queues = np.array(queue_ids, np.int64)
-        check_halves(columns, queues, lambda queue_id: priorities_of(queue_id, has_priorities=topic.has_priorities))
+        check_halves(columns, queues, lambda queue_id: queue_priorities(queue_id, has_priorities=topic.has_priorities))
         names = columns.part("transaction_id")
         spans = zip(names.positions.tolist(), names.lengths.tolist(), strict=True)
-        return _ParsedHalves(columns, queues, bounds, [str(joined[at : at + length], "utf-8", "replace") for at, length in spans])
+        return _ParsedHalves(
+            columns, queues, bounds, [str(joined[at : at + length], "utf-8", "replace") for at, length in spans]
+        )
 
     def _choose(self, parsed: _ParsedHalves) -> tuple[list[int], dict[int, LiteMQError], list[str]]:
         """Return the numbers of the records to append, the errors of refused ones, and the
@@ -174,7 +183,9 @@ class HalfBatcher:
         refused: dict[int, LiteMQError] = {}
         expected: dict[str, int] = {}
         new: list[str] = []
-        for number, (name, sequence) in enumerate(zip(parsed.names, parsed.columns.header["sequence"].tolist(), strict=True)):
+        for number, (name, sequence) in enumerate(
+            zip(parsed.names, parsed.columns.header["sequence"].tolist(), strict=True)
+        ):
             next_number = expected.get(name)
             if next_number is None:
                 known = halves.get(name)
@@ -183,7 +194,9 @@ class HalfBatcher:
                 outcome = halves.outcomes.get(name)
                 if outcome is not None or (known is not None and (known.number or known.dead)):
                     word = "committed" if outcome is None else outcome.name.lower().replace("_", " ")
-                    refused[number] = TransactionEndedError(f"transaction {name!r} is {word}, and takes no more messages")
+                    refused[number] = TransactionEndedError(
+                        f"transaction {name!r} is {word}: begin another transaction"
+                    )
                     continue
                 next_number = expected[name] = 0 if known is None else known.count
             if sequence < next_number:
@@ -192,7 +205,7 @@ class HalfBatcher:
                 refused[number] = _missing(name, sequence, next_number)
             elif sequence >= limit:
                 refused[number] = InvalidArgumentError(
-                    f"transaction {name!r} has {limit} messages, and takes no more (max_transaction_messages)"
+                    f"transaction {name!r} has {limit} messages (max_transaction_messages): begin another transaction"
                 )
             else:
                 chosen.append(number)
@@ -202,7 +215,7 @@ class HalfBatcher:
         return chosen, refused, new
 
     def _check_capacity(
-        self, topic: TopicFacts, parsed: _ParsedHalves, numbers: list[int], size: int, new: int, requests: list[_Request]
+        self, topic: Topic, parsed: _ParsedHalves, numbers: list[int], size: int, new: int, requests: list[_Request]
     ) -> None:
         due = int(parsed.columns.header["delay_time"].max())
         for queue_id in set(parsed.queue_ids[numbers].tolist()):
@@ -211,7 +224,9 @@ class HalfBatcher:
             for request, first, end in zip(requests, parsed.bounds, parsed.bounds[1:], strict=False):
                 self._quotas.take(request.caller.client_id, end - first, len(request.frame[4]))
 
-    def _answer(self, requests: list[_Request], parsed: _ParsedHalves, refused: dict[int, LiteMQError], store_timestamp: int) -> None:
+    def _answer(
+        self, requests: list[_Request], parsed: _ParsedHalves, refused: dict[int, LiteMQError], store_timestamp: int
+    ) -> None:
         """Answer requests of level MEMORY at once, the others when the append is confirmed."""
         levels = parsed.columns.header["reliability"]
         plain = SendHalfAnswer(store_timestamp=store_timestamp).SerializeToString()
@@ -219,7 +234,9 @@ class HalfBatcher:
         for request, first, end in zip(requests, parsed.bounds, parsed.bounds[1:], strict=False):
             answer = plain
             if refused:
-                refusals = [_refusal(number - first, refused[number]) for number in range(first, end) if number in refused]
+                refusals = [
+                    _refusal(number - first, refused[number]) for number in range(first, end) if number in refused
+                ]
                 answer = SendHalfAnswer(store_timestamp=store_timestamp, refused=refusals).SerializeToString()
             if levels[first:end].max() >= _DISK:
                 later.append((request, answer))
@@ -239,10 +256,13 @@ class HalfBatcher:
 
 def _missing(name: str, sequence: int, next_number: int) -> LiteMQError:
     if next_number:
-        return SequenceGapError(f"message {sequence} of transaction {name!r}: {next_number} is the next", next_number)
+        return SequenceGapError(
+            f"message {sequence} of transaction {name!r} leaves a gap: send message {next_number} first", next_number
+        )
     return TransactionRefusedError(
-        f"transaction {name!r} has no messages here, though {sequence} were sent before: it has ended, or the broker lost what was not "
-        f"stored safely. Begin another one"
+        f"transaction {name!r} has no messages, but message {sequence} was sent: the transaction has ended, or the "
+        "broker "
+        "lost unconfirmed messages in a crash. Begin another transaction"
     )
 
 

@@ -8,12 +8,12 @@ from typing import Final
 from litemq.errors import OffsetOutOfRangeError
 from litemq.storage.store import Store
 
-__all__ = ["halves_of", "records_of"]
+__all__ = ["read_halves", "read_transactions"]
 
-_TRIES: Final = 3  # retention may move a half while it is read
+_TRIES: Final = 3  # retention may move a half during a read
 
 
-def records_of(store: Store, transactions: Sequence[str], max_bytes: int) -> dict[str, list[bytes]]:
+def read_transactions(store: Store, transactions: Sequence[str], max_bytes: int) -> dict[str, list[bytes]]:
     """Return the records of ``transactions``, about ``max_bytes``, and at least one.
 
     The last transaction may be incomplete.
@@ -21,22 +21,22 @@ def records_of(store: Store, transactions: Sequence[str], max_bytes: int) -> dic
     found: dict[str, list[bytes]] = {}
     size = 0
     for name in transactions:
-        known = store.state.delivery.halves.get(name)
+        known = store.state.parts.halves.get(name)
         if known is None:
             continue
         if found and size + known.bytes > max_bytes:
             break
-        records = found[name] = halves_of(store, name, max(0, max_bytes - size))
+        records = found[name] = read_halves(store, name, max(0, max_bytes - size))
         size += sum(map(len, records))
     return found
 
 
-def halves_of(store: Store, transaction: str, max_bytes: int) -> list[bytes]:
+def read_halves(store: Store, transaction: str, max_bytes: int) -> list[bytes]:
     """Return the records of a transaction that are neither published nor dead, in order: about
     ``max_bytes``, and at least one.
     """
     for attempt in range(_TRIES):
-        known = store.state.delivery.halves.get(transaction)
+        known = store.state.parts.halves.get(transaction)
         records: list[bytes] = []
         size = 0
         try:

@@ -13,7 +13,7 @@ from litemq.storage.store import DecidedHalves
 __all__ = ["HalfPublisher"]
 
 _BYTES_AT_ONCE: Final = 1 << 20  # some milliseconds, in which all other work waits
-_MOST_UNCONFIRMED: Final = 32 << 20  # then it waits for the disk, which other writers need, too
+_MAX_UNCONFIRMED: Final = 32 << 20  # then it waits for the disk, which other writers need, too
 
 
 class HalfPublisher:
@@ -25,11 +25,11 @@ class HalfPublisher:
         self._alarms = context.alarms
         self._events = context.events
         self._lock = asyncio.Lock()
-        self._task = BackgroundTask("copies halves", "committed records are not in their queues yet", self)
+        self._task = BackgroundTask("half publishing", "committed records were not published", self)
 
     def begin(self) -> None:
         """Start publishing if there are decided halves."""
-        if self._store.state.delivery.halves.first_decided is not None:
+        if self._store.state.parts.halves.first_decided is not None:
             self._task.begin()
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class HalfPublisher:
     async def publish_all(self) -> int:
         """Publish all decided halves; return the number of messages."""
         published, store = 0, self._store
-        halves = store.state.delivery.halves
+        halves = store.state.parts.halves
         async with self._lock:
             while not self._task.is_closed and halves.first_decided is not None:
                 keys = halves.decided_queues()
@@ -77,14 +77,14 @@ class HalfPublisher:
                 end = store.log_end  # retention was faster, or the topic is gone
             self._events.on_append(decided.keys, end)
             self._events.on_timer_added()
-            if end - store.confirm_offset > _MOST_UNCONFIRMED:
+            if end - store.confirm_offset > _MAX_UNCONFIRMED:
                 await store.confirmed(end)
             else:
                 await asyncio.sleep(0)
         return published
 
     async def _read(self) -> DecidedHalves | None:
-        halves, store = self._store.state.delivery.halves, self._store
+        halves, store = self._store.state.parts.halves, self._store
         name = halves.first_decided
         known = None if name is None else halves.get(name)
         if known is None:

@@ -13,7 +13,7 @@ from typing import Final
 from google.protobuf.message import Message
 
 from litemq.broker.admission.quotas import Quotas
-from litemq.broker.admission.record_claims import claims_of_halves, priorities_of
+from litemq.broker.admission.record_claims import queue_priorities, read_half_claims
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
@@ -35,21 +35,23 @@ from litemq.proto.wire_pb2 import (
     SendHalvesRequest,
     SinkAnswer,
 )
-from litemq.storage.batches.half_batches import check_first, rollbacks_of
+from litemq.storage.batches.half_batches import check_half_sequence, rollback_controls
 from litemq.storage.state import QueueKey, State
 from litemq.storage.state.transactions.halves import Halves, sink_transaction
 from litemq.types import is_system_name
 
 __all__ = ["SinkTransactions"]
 
-_LARGEST: Final = (1 << 63) - 1
+_MAX_BATCH: Final = (1 << 63) - 1
 _LOG = logging.getLogger(__name__)
 
 
 class SinkTransactions:
     """The sinks of all jobs, on the event loop that is running when it is created."""
 
-    def __init__(self, context: BrokerContext, quotas: Quotas, capacity: HalfCapacity, publisher: HalfPublisher) -> None:
+    def __init__(
+        self, context: BrokerContext, quotas: Quotas, capacity: HalfCapacity, publisher: HalfPublisher
+    ) -> None:
         self._store = context.store
         self._clock = context.clock
         self._limits = context.limits
@@ -70,9 +72,9 @@ class SinkTransactions:
 
     @property
     def _halves(self) -> Halves:
-        return self._store.state.delivery.halves
+        return self._store.state.parts.halves
 
-    # Halves -------------------------------------------------------------------------------------------------------------------
+    # Halves ---------------------------------------------------------------------------------------
 
     def _send(self, caller: Caller, frame: Frame) -> None:
         request = parse(SendHalvesRequest, frame[3])
@@ -80,20 +82,22 @@ class SinkTransactions:
         self._check_batch(attempt.query, attempt.batch)
         topic = self._topics.find(request.topic)
         if is_system_name(topic.name):
-            raise InvalidArgumentError(f"topic {topic.name!r} is the broker's own")
+            raise InvalidArgumentError(f"topic {topic.name!r} is reserved for the broker: write to another topic")
         check_queue(topic, request.queue_id)
         self._check_open(attempt)
         records = memoryview(frame[4])
-        claims = claims_of_halves(records, priorities_of(request.queue_id, has_priorities=topic.has_priorities))
+        claims = read_half_claims(records, queue_priorities(request.queue_id, has_priorities=topic.has_priorities))
         key = QueueKey(topic.topic_id, request.queue_id)
         transaction = sink_transaction(attempt.query, attempt.batch, attempt.partition, attempt.attempt)
         sent = self._halves.sent(transaction, key)
         if first > sent:
-            check_first(self._store.state, transaction, key, first)
+            check_half_sequence(self._store.state, transaction, key, first)
         count = int(claims.starts.size)
         if first + count > sent:
             records = records[int(claims.starts[sent - first]) :]  # an earlier try of the request stored the first ones
-            self._capacity.check(topic, key.queue_id, len(records), claims.due, 1 if self._halves.get(transaction) is None else 0)
+            self._capacity.check(
+                topic, key.queue_id, len(records), claims.due, 1 if self._halves.get(transaction) is None else 0
+            )
             if self._quotas.is_on:
                 self._quotas.take(caller.client_id, first + count - sent, len(records))
             self._store.append_halves(bytearray(records), topic.topic_id, request.queue_id, transaction, sent)
@@ -102,42 +106,49 @@ class SinkTransactions:
 
     def _check_open(self, attempt: Attempt) -> None:
         """Raise if the batch, or a later one, is decided."""
-        committed = self._store.state.delivery.sinks.committed(attempt.query)
+        committed = self._store.state.parts.sinks.committed(attempt.query)
         if attempt.batch <= committed:
             raise TransactionRefusedError(
-                f"batch {attempt.batch} of {attempt.query!r} takes no more records: batch {committed} is decided. This try comes too late"
+                f"batch {attempt.batch} of query {attempt.query!r} is closed, because batch {committed} is decided: "
+                "drop this task attempt"
             )
 
-    # Decisions ----------------------------------------------------------------------------------------------------------------
+    # Decisions ------------------------------------------------------------------------------------
 
     def _commit(self, caller: Caller, frame: Frame) -> None:
         request = parse(CommitSinkRequest, frame[3])
         query, batch, winners = request.query, request.batch, request.winners
         self._check_batch(query, batch)
         if len(winners) > self._limits.max_winners:
-            raise InvalidArgumentError(f"{len(winners)} tasks in one batch: choose {self._limits.max_winners} at most (max_winners)")
+            raise InvalidArgumentError(
+                f"{len(winners)} tasks in one batch: write with at most {self._limits.max_winners} (max_winners)"
+            )
         if len(request.plan) > self._limits.max_plan_bytes:
             raise InvalidArgumentError(
-                f"a plan of {len(request.plan)} bytes: at most {self._limits.max_plan_bytes} are kept (max_plan_bytes). Write with fewer tasks"
+                f"the plan has {len(request.plan)} bytes, more than {self._limits.max_plan_bytes} (max_plan_bytes): "
+                "write with fewer tasks"
             )
         if len({winner.partition for winner in winners}) != len(winners):
-            raise InvalidArgumentError("a partition is named twice: one try of each counts")
+            raise InvalidArgumentError("a partition is named twice: name one attempt of each")
 
         def decide(state: State) -> dict[tuple[int, int], str]:
             names: dict[tuple[int, int], str] = {}
             for winner in winners:
                 name = sink_transaction(query, batch, winner.partition, winner.attempt)
-                known = state.delivery.halves.get(name)
+                known = state.parts.halves.get(name)
                 count = 0 if known is None else known.count
                 if count != winner.count:
                     raise TransactionRefusedError(
-                        f"transaction {name!r} has {count} records here, and was to have {winner.count}: nothing is committed. If there are fewer, "
-                        f"they were rolled back, because the batch was aborted, nobody decided it in time, or retention took them. Write it anew"
+                        f"transaction {name!r} has {count} records instead of {winner.count}: nothing is committed. If "
+                        "records "
+                        "are missing, they were rolled back, because the batch was aborted, was undecided for too "
+                        "long, or "
+                        "retention deleted them. Write the batch again"
                     )
                 names[winner.partition, winner.attempt] = name
             return names
 
-        if batch > self._store.state.delivery.sinks.committed(query):
+        if batch > self._store.state.parts.sinks.committed(query):
             self._store.commit_sink(query, batch, decide, request.plan)
             self._publisher.begin()
         self._answer(caller, frame, self._describe_query(query))
@@ -145,20 +156,20 @@ class SinkTransactions:
     def _abort(self, caller: Caller, frame: Frame) -> None:
         request = parse(AbortSinkRequest, frame[3])
         self._check_batch(request.query, request.batch)
-        self._roll_back(request.query, request.batch, f"batch {request.batch} of {request.query!r} was aborted")
+        self._roll_back(request.query, request.batch, f"batch {request.batch} of query {request.query!r} was aborted")
         self._answer(caller, frame, Empty())
 
     def _roll_back(self, query: str, batch: int, reason: str) -> None:
-        for control in rollbacks_of(self._halves.undecided(query, batch, first=batch), reason):
+        for control in rollback_controls(self._halves.undecided(query, batch, first=batch), reason):
             self._store.append_control(control)
 
     def _describe(self, caller: Caller, frame: Frame) -> None:
         self._answer(caller, frame, self._describe_query(parse(DescribeSinkRequest, frame[3]).query))
 
     def _describe_query(self, query: str) -> SinkAnswer:
-        sinks = self._store.state.delivery.sinks
+        sinks = self._store.state.parts.sinks
         answer = SinkAnswer(committed_batch=sinks.committed(query), plan=sinks.plan(query))
-        for _, _, known in self._halves.of_query(query):
+        for _, _, known in self._halves.query_transactions(query):
             if known.number:
                 answer.waiting += known.count - known.copied
             else:
@@ -168,11 +179,13 @@ class SinkTransactions:
     def _check_batch(self, query: str, batch: int) -> None:
         size = len(query.encode())
         if not 1 <= size <= self._limits.max_query_bytes or not query.isprintable():
-            raise InvalidArgumentError(f"a query's name of {size} bytes: choose 1 … {self._limits.max_query_bytes} that can be printed")
-        if not 0 <= batch < _LARGEST:
+            raise InvalidArgumentError(
+                f"the query name has {size} bytes: use 1 … {self._limits.max_query_bytes}, all printable"
+            )
+        if not 0 <= batch < _MAX_BATCH:
             raise InvalidArgumentError(f"batch {batch}: choose 0 or more")
 
-    # Undecided batches --------------------------------------------------------------------------------------------------------
+    # Undecided batches ----------------------------------------------------------------------------
 
     def _watch(self, query: str, batch: int) -> None:
         if (query, batch) in self._watched:
@@ -185,7 +198,12 @@ class SinkTransactions:
     def _latest(self, query: str, batch: int) -> int | None:
         """Return when the latest undecided half of a batch was stored."""
         return max(
-            (known.latest_at for number, _, known in self._halves.of_query(query) if number == batch and not known.number), default=None
+            (
+                known.latest_at
+                for number, _, known in self._halves.query_transactions(query)
+                if number == batch and not known.number
+            ),
+            default=None,
         )
 
     def _ring(self, batches: list[tuple[str, int]]) -> None:
@@ -196,8 +214,8 @@ class SinkTransactions:
                 continue
             if latest + self._limits.half_lifetime_ms <= self._clock.wall_ms():
                 hours = self._limits.half_lifetime_ms / 3_600_000
-                _LOG.warning("batch %d of %r was not decided for %g hours, and is rolled back", batch, query, hours)
-                self._roll_back(query, batch, f"nobody decided batch {batch} of {query!r} for {hours:g} hours")
+                _LOG.warning("batch %d of query %r was undecided for %g hours: rolled back", batch, query, hours)
+                self._roll_back(query, batch, f"batch {batch} of query {query!r} was undecided for {hours:g} hours")
             else:
                 self._watch(query, batch)
 

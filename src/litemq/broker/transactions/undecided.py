@@ -12,14 +12,14 @@ from concurrent.futures import Executor
 from datetime import UTC, datetime
 from typing import Final
 
-from litemq.broker.dead_letters.fingerprint import fingerprint_of
-from litemq.broker.dead_letters.writing import log_offset_of
-from litemq.broker.transactions.half_reader import halves_of
+from litemq.broker.dead_letters.fingerprint import error_fingerprint
+from litemq.broker.dead_letters.writing import read_log_offset
+from litemq.broker.transactions.half_reader import read_halves
 from litemq.clock import Clock
 from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
-from litemq.format.dead_letters import Story, encode_dead_letter
-from litemq.format.transactions import group_of
-from litemq.storage.batches.half_batches import rollbacks_of
+from litemq.format.dead_letters import DeadLetterHistory, encode_dead_letter
+from litemq.format.transactions import transaction_group
+from litemq.storage.batches.half_batches import rollback_controls
 from litemq.storage.state import dead_letter_topic
 from litemq.storage.state.transactions.half_runs import DELETED, Transaction
 from litemq.storage.store import Placed, Store
@@ -41,54 +41,59 @@ class UndecidedHalves:
     async def give_up(self, transactions: Sequence[str]) -> None:
         """Turn the remaining halves of ``transactions`` into dead letters."""
         await self._store.confirmed(self._store.log_end)
-        loop, halves = asyncio.get_running_loop(), self._store.state.delivery.halves
+        loop, halves = asyncio.get_running_loop(), self._store.state.parts.halves
         for name in transactions:
             while (known := halves.get(name)) is not None and not known.number:
                 try:
-                    records = await loop.run_in_executor(self._lookups, halves_of, self._store, name, _BYTES_AT_ONCE)
+                    records = await loop.run_in_executor(self._lookups, read_halves, self._store, name, _BYTES_AT_ONCE)
                 except (CorruptStoreError, OffsetOutOfRangeError) as error:
-                    for control in rollbacks_of([name], f"nobody decided it, and a record of it cannot be read: {error}"):
+                    for control in rollback_controls(
+                        [name], f"it was undecided, and one of its records cannot be read: {error}"
+                    ):
                         self._store.append_control(control)
                     break
                 if not self._append(name, known, records):
                     break
 
     def _append(self, name: str, known: Transaction, records: list[bytes]) -> bool:
-        if self._store.state.delivery.halves.get(name) is not known or known.number:
+        if self._store.state.parts.halves.get(name) is not known or known.number:
             return False  # it was decided meanwhile
-        story = self._story(name, known)
+        history = self._history(name, known)
         placed = []
         for raw, run in zip(records, known.left, strict=False):
             if run.topic_id == DELETED:
                 continue
             topic = self._store.system_topic(dead_letter_topic(self._store.state.topics[run.topic_id].name))
-            placed.append(Placed(encode_dead_letter(raw, story), topic.topic_id, 0, RecordKind.DEAD, log_offset_of(raw)))
+            placed.append(
+                Placed(encode_dead_letter(raw, history), topic.topic_id, 0, RecordKind.DEAD, read_log_offset(raw))
+            )
         if placed:
             self._store.append_placed(placed)
         return bool(placed)
 
-    def _story(self, name: str, known: Transaction) -> Story:
-        asked = [each.asked for each in known.story if each.asked]
-        error = f"nobody decided transaction {name!r}: {known.checks} checks"
+    def _history(self, name: str, known: Transaction) -> DeadLetterHistory:
+        asked = [each.asked for each in known.history if each.asked]
+        error = f"transaction {name!r} is undecided after {known.checks} checks"
         if not asked:
-            error += ", and no producer of its group was there to be asked"
+            error += ": no producer of its group was connected"
         lines = [f"stored {_time(known.first_at)}"]
-        for each in known.story:
-            answer = "which said that it does not know" if each.unknown else "which said nothing"
+        for each in known.history:
+            answer = "which answered unknown" if each.unknown else "which did not answer"
             lines.append(
-                f"checked {_time(each.at)}: " + (f"asked {each.asked}, {answer}" if each.asked else "nobody was there to be asked")
+                f"checked {_time(each.at)}: "
+                + (f"asked {each.asked}, {answer}" if each.asked else "no producer was connected")
             )
         detail = "undecided"
-        return Story(
+        return DeadLetterHistory(
             DeadReason.UNDECIDED,
             detail,
-            group_of(name),
+            transaction_group(name),
             consumer=asked[-1] if asked else "",
             error=error,
             stack="\n".join(lines),
             tries=known.checks,
             dead_at=self._clock.wall_ms(),
-            fingerprint=fingerprint_of(DeadReason.UNDECIDED, detail, "", ""),
+            fingerprint=error_fingerprint(DeadReason.UNDECIDED, detail, "", ""),
             transaction=name,
         )
 

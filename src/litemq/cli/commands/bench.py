@@ -1,4 +1,4 @@
-"""``litemq bench``: every figure that LiteMQ publishes, measured again on this machine."""
+"""``litemq bench``: benchmark suites with their goals, and load on a running cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from litemq.storage.files.disk import DISK
 
 __all__ = ["app"]
 
-_KEPT_FREE_PERCENT: Final = 5  # below where a broker takes nothing: what is measured needs room
+_KEPT_FREE_PERCENT: Final = 5  # distance from where a broker refuses messages: a benchmark writes data
 
 app = new_noun("bench")
 bench_load.add_to(app)
@@ -36,33 +36,43 @@ bench_load.add_to(app)
 
 @app.callback()
 def bench() -> None:
-    """Measure LiteMQ on this machine."""
+    """Run benchmarks."""
 
 
 @app.command("suite")
 def suite(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"Which suite: {', '.join(sorted(SUITES))}.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help=f"Suite to run: {', '.join(sorted(SUITES))}.", show_default=False)
+    ],
     output: Format = OutputFormat.TABLE,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a figure misses its goal.")] = False,
-    runs: Annotated[int, typer.Option("--runs", min=MIN_RUNS, help="How often each figure is measured.")] = MIN_RUNS,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if a figure misses its goal.")] = False,
+    runs: Annotated[int, typer.Option("--runs", min=MIN_RUNS, help="Runs of each figure.")] = MIN_RUNS,
     scale: Annotated[
-        float, typer.Option("--scale", min=0.001, max=100.0, help="How much data, as a factor; figures for publication have 1.")
+        float,
+        typer.Option("--scale", min=0.001, max=100.0, help="Factor for the amount of data; published figures use 1."),
     ] = 1.0,
 ) -> None:
-    """Measure a suite's figures and hold them against their goals.
+    """Measure the figures of a suite and compare them with their goals.
 
-    A figure's value is the median of its runs; the spread is that of all runs. The goals are for the full scale.
+    A figure is the median of its runs, shown with their minimum and maximum. The goals apply to
+    --scale 1.
     """
     if name not in SUITES:
-        raise typer.BadParameter(f"no suite {name!r}: choose from {', '.join(sorted(SUITES))}", param_hint="NAME")
+        raise typer.BadParameter(f"unknown suite {name!r}: choose from {', '.join(sorted(SUITES))}", param_hint="NAME")
     if check and scale != 1.0:
-        raise typer.BadParameter("the goals are for --scale 1", param_hint="--check")
+        raise typer.BadParameter("the goals apply to --scale 1 only", param_hint="--check")
     _check_disk_space(Path(tempfile.gettempdir()))
     with _ended_by_sigterm(), scratch_folder():
         measurements = _with_progress(name, load_suite(name, scale), runs)
     if output is not OutputFormat.TABLE:
         write_value(
-            {"suite": name, "version": __version__, "scale": scale, "figures": {m.figure.name: m.as_json() for m in measurements}}, output
+            {
+                "suite": name,
+                "version": __version__,
+                "scale": scale,
+                "figures": {m.figure.name: m.as_json() for m in measurements},
+            },
+            output,
         )
     else:
         _print_table(name, measurements, scale)
@@ -74,7 +84,7 @@ def suite(
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """What was made for a measurement goes with it, as after Ctrl-C."""
+    """Turn SIGTERM into ``SystemExit``, so that scratch data is removed as after Ctrl-C."""
 
     def end(number: int, _frame: object) -> Never:
         sys.exit(128 + number)
@@ -89,7 +99,9 @@ def _ended_by_sigterm() -> Iterator[None]:
 def _check_disk_space(folder: Path) -> None:
     used, limit = 100 * DISK.used_fraction(folder), StoreConfig().disk_refuse_percent - _KEPT_FREE_PERCENT
     if used >= limit:
-        raise DiskFullError(f"the disk of {folder} is {used:.0f}% full; measuring needs room: free some, or name another place with TMPDIR")
+        raise DiskFullError(
+            f"the disk of {folder} is {used:.0f}% full: free some space, or set TMPDIR to another directory"
+        )
 
 
 def _with_progress(name: str, figures: list[Figure], runs: int) -> list[Measurement]:
@@ -104,7 +116,13 @@ def _with_progress(name: str, figures: list[Figure], runs: int) -> list[Measurem
 
 
 def _print_table(name: str, measurements: list[Measurement], scale: float) -> None:
-    table = Table(title=f"litemq bench suite {name}", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title=f"litemq bench suite {name}",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     table.add_column("figure", min_width=30)
     for heading in ("median", "min … max", "goal"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -115,8 +133,10 @@ def _print_table(name: str, measurements: list[Measurement], scale: float) -> No
         verdict = "" if not judged else ("[green]met[/]" if m.meets_goal else "[bold red]missed[/]")
         spread = f"{short(min(m.runs))} … {short(max(m.runs))}"
         goal = "" if figure.goal is None else str(figure.goal)
-        table.add_row(f"{figure.name} [dim]{figure.unit}[/]\n[dim]{figure.what}[/]", short(m.value), spread, goal, verdict)
+        table.add_row(
+            f"{figure.name} [dim]{figure.unit}[/]\n[dim]{figure.what}[/]", short(m.value), spread, goal, verdict
+        )
     console = Console()
     console.print(table)
     if scale != 1.0:
-        console.print(f"[yellow]scale {scale:g}: not for publication, and not held against the goals[/]")
+        console.print(f"[yellow]scale {scale:g}: not for publication; goals not checked[/]")

@@ -21,17 +21,25 @@ if TYPE_CHECKING:
 
 __all__ = ["add_to"]
 
-Topic = Annotated[str, typer.Option("--topic", help="The topic; created if it is missing.")]
-Size = Annotated[int, typer.Option("--size", min=0, max=64 << 20, help="Bytes of a body.")]
-Messages = Annotated[int | None, typer.Option("--messages", min=1, help="End after so many messages.", show_default=False)]
-Seconds = Annotated[
-    float | None, typer.Option("--seconds", min=0.1, help="End after so long; 10 if --messages is not said.", show_default=False)
+Topic = Annotated[str, typer.Option("--topic", help="Topic to use; created if missing.")]
+Size = Annotated[int, typer.Option("--size", min=0, max=64 << 20, help="Body size in bytes.")]
+Messages = Annotated[
+    int | None, typer.Option("--messages", min=1, help="Number of messages to stop after.", show_default=False)
 ]
-Promise = Annotated[DurabilityChoice | None, typer.Option("--durability", help="What an acknowledgement promises; default: the broker's.")]
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds", min=0.1, help="Seconds to stop after; default: 10, unless --messages is given.", show_default=False
+    ),
+]
+Promise = Annotated[
+    DurabilityChoice | None,
+    typer.Option("--durability", help="Guarantee of an acknowledgement; default: the broker's."),
+]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Give ``litemq bench`` these commands."""
+    """Add the commands to ``litemq bench``."""
     app.command("send")(send)
     app.command("consume")(consume)
     app.command("latency")(latency)
@@ -39,26 +47,35 @@ def add_to(app: typer.Typer) -> None:
 
 def send(
     topic: Topic = "bench",
-    connections: Annotated[int, typer.Option("--connections", min=1, max=1000, help="Clients, each with a connection of its own.")] = 8,
-    in_flight: Annotated[int, typer.Option("--in-flight", min=1, max=1024, help="Requests under way on each connection.")] = 32,
+    connections: Annotated[
+        int, typer.Option("--connections", min=1, max=1000, help="Number of clients, each with its own connection.")
+    ] = 8,
+    in_flight: Annotated[
+        int, typer.Option("--in-flight", min=1, max=1024, help="Requests in flight on each connection.")
+    ] = 32,
     size: Size = 1024,
     messages: Messages = None,
     seconds: Seconds = None,
     durability: Promise = None,
-    batch: Annotated[bool, typer.Option("--batch", help="send_nowait and automatic batching, instead of one message a request.")] = False,
+    batch: Annotated[
+        bool,
+        typer.Option(
+            "--batch", help="Send with send_nowait and automatic batching instead of one message per request."
+        ),
+    ] = False,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Send as fast as the cluster takes it."""
-    where, settings = _connect(url, config, topic)
+    """Send messages as fast as the cluster accepts them."""
+    address, settings = _connect(url, config, topic)
     seconds = _seconds(messages, seconds)
 
     def measure(progress: Callable[[int], None]) -> Coroutine[Any, Any, LoadResult]:
         from litemq.bench.workloads.load import measure_send
 
         return measure_send(
-            where,
+            address,
             topic=topic,
             connections=connections,
             in_flight=in_flight,
@@ -82,36 +99,38 @@ def consume(
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Read a topic from its beginning, with a group of its own, as fast as it comes."""
-    where, settings = _connect(url, config, topic)
+    """Read a topic from its beginning with a new group, as fast as possible."""
+    address, settings = _connect(url, config, topic)
     seconds = _seconds(messages, seconds)
 
     def measure(progress: Callable[[int], None]) -> Coroutine[Any, Any, LoadResult]:
         from litemq.bench.workloads.load import measure_consume
 
-        return measure_consume(where, topic=topic, messages=messages, seconds=seconds, settings=settings, progress=progress)
+        return measure_consume(
+            address, topic=topic, messages=messages, seconds=seconds, settings=settings, progress=progress
+        )
 
     _report("received", _run("consume", messages, measure), output)
 
 
 def latency(
     topic: Topic = "bench",
-    rate: Annotated[float, typer.Option("--rate", min=1, help="Messages a second.")] = 10_000,
+    rate: Annotated[float, typer.Option("--rate", min=1, help="Messages per second.")] = 10_000,
     size: Size = 1024,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long.")] = 10.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Duration in seconds.")] = 10.0,
     durability: Promise = None,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """How long messages are under way at a steady rate, from when each was meant to be sent until it was received."""
-    where, settings = _connect(url, config, topic)
+    """Measure end-to-end latency at a steady rate, from the scheduled send time to receipt."""
+    address, settings = _connect(url, config, topic)
 
     def measure(progress: Callable[[int], None]) -> Coroutine[Any, Any, LoadResult]:
         from litemq.bench.workloads.load import measure_latency
 
         return measure_latency(
-            where,
+            address,
             topic=topic,
             rate=rate,
             size=size,
@@ -125,7 +144,7 @@ def latency(
 
 
 def _connect(url: str | None, config: Path | None, topic: str) -> tuple[str, dict[str, Any]]:
-    """Where to connect, and a topic that is there."""
+    """Create ``topic`` if it is missing; return the URL and the client settings."""
 
     async def create(mq: AsyncClient) -> None:
         try:
@@ -145,7 +164,9 @@ def _word(durability: DurabilityChoice | None) -> str | None:
     return None if durability is None else durability.value
 
 
-def _run(name: str, total: int | None, measure: Callable[[Callable[[int], None]], Coroutine[Any, Any, LoadResult]]) -> LoadResult:
+def _run(
+    name: str, total: int | None, measure: Callable[[Callable[[int], None]], Coroutine[Any, Any, LoadResult]]
+) -> LoadResult:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -165,10 +186,17 @@ def _report(verb: str, result: LoadResult, output: OutputFormat) -> None:
             f"{result.messages_per_s:,.0f} msg/s, {result.megabytes_per_s:,.1f} MB/s\n"
         )
         if result.reached_end:
-            sys.stdout.write("the end of the topic was reached: there were no more messages, and waiting for them is not counted\n")
+            sys.stdout.write("reached the end of the topic; the time spent waiting for more messages is not counted\n")
         if result.latency_ms:
-            sys.stdout.write("latency " + ", ".join(f"p{percent:g} {value:.2f} ms" for percent, value in result.latency_ms.items()) + "\n")
-        for count, word in ((result.failed, f"failed; the first with {result.first_error}"), (result.missing, "did not come")):
+            sys.stdout.write(
+                "latency "
+                + ", ".join(f"p{percent:g} {value:.2f} ms" for percent, value in result.latency_ms.items())
+                + "\n"
+            )
+        for count, word in (
+            (result.failed, f"failed; first error: {result.first_error}"),
+            (result.missing, "not received"),
+        ):
             if count:
                 sys.stdout.write(f"{count:,} {word}\n")
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from litemq.cli.configuration.flags import with_settings
-from litemq.cli.configuration.resolve import Chosen
+from litemq.cli.configuration.resolve import ResolvedSetting
 from litemq.cli.configuration.tables import BROKER
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
@@ -19,9 +19,10 @@ app = new_noun("broker")
 
 @app.command("broker")
 @with_settings(BROKER)
-def broker(*, chosen: Mapping[str, Chosen], log_level: LogLevel = Level.INFO) -> None:
+def broker(*, chosen: Mapping[str, ResolvedSetting], log_level: LogLevel = Level.INFO) -> None:
     """Run a broker until Ctrl-C or SIGTERM.
 
-    Each setting is a flag, a variable of the environment (in brackets) or a key of the file that --config names, in this order.
+    A flag overrides its environment variable (in brackets), which overrides the key in the --config
+    file.
     """
     serve_broker(chosen, log_level)

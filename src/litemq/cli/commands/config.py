@@ -1,4 +1,4 @@
-"""``litemq config``: every setting of a program, and where its value comes from."""
+"""``litemq config``: the settings of a program, and where each value comes from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from litemq.cli.configuration.resolve import Chosen, build, resolve
+from litemq.cli.configuration.resolve import ResolvedSetting, build, resolve
 from litemq.cli.configuration.tables import TABLES
 from litemq.cli.nouns import new_noun
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_table, write_value
@@ -21,7 +21,7 @@ app = new_noun("config")
 
 
 class Program(StrEnum):
-    """Whose settings: the names of the tables."""
+    """Programs with settings; the values are the keys of ``TABLES``."""
 
     BROKER = "broker"
     NAMESERVER = "nameserver"
@@ -31,21 +31,23 @@ class Program(StrEnum):
 
 @app.callback()
 def config() -> None:
-    """Show the settings, and where each comes from."""
+    """Show settings and where they come from."""
 
 
 @app.command("show")
 def show(
-    program: Annotated[Program, typer.Argument(help="Whose settings.")] = Program.BROKER,
+    program: Annotated[Program, typer.Argument(help="Program whose settings to show.")] = Program.BROKER,
     file: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="The TOML file that the program would be given.", show_default=False)
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="TOML configuration file of the program.", show_default=False),
     ] = None,
-    origin: Annotated[bool, typer.Option("--origin", help="Say where each value comes from.")] = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Show where each value comes from.")] = False,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show what a program would run with: flag before environment before TOML before default.
+    """Show the settings a program would start with.
 
-    The same checks are made as when it starts: what it would refuse is refused here.
+    A flag overrides the environment, which overrides the TOML file, which overrides the default. Values
+    are validated as at start-up.
     """
     table = TABLES[program]
     if file is None and table.file_variable in os.environ:
@@ -56,19 +58,22 @@ def show(
         heading = ["setting", "value"] + ["origin"] * origin
         write_table([heading, *([one.setting.key, _in_table(one)] + [one.origin] * origin for one in chosen.values())])
         if not origin:
-            sys.stdout.write("\nWhere each comes from: --origin\n")
+            sys.stdout.write("\nUse --origin to show where each value comes from.\n")
     else:
-        entries = {one.setting.key: {"value": _shown(one), "origin": one.origin} if origin else _shown(one) for one in chosen.values()}
+        entries = {
+            one.setting.key: {"value": _shown(one), "origin": one.origin} if origin else _shown(one)
+            for one in chosen.values()
+        }
         write_value(entries, output)
 
 
-def _shown(one: Chosen) -> object:
+def _shown(one: ResolvedSetting) -> object:
     if one.setting.secret and one.value:
         return "(hidden)"
     return one.setting.kind.show(one.value)
 
 
-def _in_table(one: Chosen) -> str:
+def _in_table(one: ResolvedSetting) -> str:
     value = _shown(one)
     if isinstance(value, bool):
         return str(value).lower()

@@ -1,4 +1,4 @@
-"""``litemq dlq``: list dead letters, see which errors they share, send them on, drop them."""
+"""``litemq dlq``: list dead letters, group them by error, redrive and purge them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app = new_noun("dlq")
 
 
 class Reason(StrEnum):
-    """What ``--reason`` takes."""
+    """Values of ``--reason``."""
 
     MAX_RETRY = "max-retry"
     TTL_EXPIRED = "ttl-expired"
@@ -39,23 +39,41 @@ class Reason(StrEnum):
 
 
 Name = Annotated[
-    str, typer.Argument(metavar="TOPIC|GROUP", help="A topic, or a group: its dead letters in all topics.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="TOPIC|GROUP",
+        help="Topic, or consumer group to select its dead letters in all topics.",
+        show_default=False,
+    ),
 ]
-Ids = Annotated[list[str] | None, typer.Option("--id", help="Of the message that died; may be repeated.")]
-Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Died then or later; 2026-01-31T12:00:00Z.", show_default=False)]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Died before.", show_default=False)]
-Reasons = Annotated[list[Reason] | None, typer.Option("--reason", help="Died for this reason; may be repeated.")]
-Group = Annotated[str, typer.Option("--group", help="Died for this group.")]
-Fingerprint = Annotated[str, typer.Option("--fingerprint", help="Died of this error, as `litemq dlq groups` names it.")]
+Ids = Annotated[list[str] | None, typer.Option("--id", help="Id of the original message; repeatable.")]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="Dead-lettered at or after this time, such as 2026-01-31T12:00:00Z.",
+        show_default=False,
+    ),
+]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Dead-lettered before this time.", show_default=False)
+]
+Reasons = Annotated[list[Reason] | None, typer.Option("--reason", help="Reason for dead-lettering; repeatable.")]
+Group = Annotated[str, typer.Option("--group", help="Consumer group that failed to consume the message.")]
+Fingerprint = Annotated[str, typer.Option("--fingerprint", help="Fingerprint of the error, from `litemq dlq groups`.")]
 Undecodable = Annotated[
-    bool | None, typer.Option("--undecodable/--decodable", help="Only those whose body nobody could read, or all but those.")
+    bool | None,
+    typer.Option(
+        "--undecodable/--decodable", help="Only dead letters whose body could not be decoded, or only the others."
+    ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Apply the change.")]
 
 
 @app.callback()
 def dlq() -> None:
-    """List dead letters, see which errors they share, send them on."""
+    """Inspect, redrive and purge dead letters."""
 
 
 def _selection(
@@ -82,7 +100,11 @@ def _selection(
 def list_(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="TOPIC|GROUP", help="A topic, or a group; without one, how many each topic has.", show_default=False),
+        typer.Argument(
+            metavar="TOPIC|GROUP",
+            help="Topic or consumer group; omit it to count dead letters per topic.",
+            show_default=False,
+        ),
     ] = None,
     ids: Ids = None,
     since: Since = None,
@@ -91,12 +113,12 @@ def list_(
     group: Group = "",
     fingerprint: Fingerprint = "",
     undecodable: Undecodable = None,
-    most: Annotated[int, typer.Option("-n", "--most", min=1, help="How many at most.")] = 100,
+    most: Annotated[int, typer.Option("-n", "--most", min=1, help="Maximum number to list.")] = 100,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """List dead letters, the oldest first; without a name, the topics that have any."""
+    """List dead letters, oldest first, or the topics that have any."""
     if name is None:
         _list_topics(url, config, output)
         return
@@ -107,7 +129,7 @@ def list_(
 
     rows = [_row(letter) for letter in with_client(url, config, use)]
     columns = ["died_at", "topic", "message_id", "group", "reason", "tries", "fingerprint", "error"]
-    write_rows(rows, columns, output, none=f"{name} has no such dead letters.")
+    write_rows(rows, columns, output, none=f"{name} has no matching dead letters.")
 
 
 def _list_topics(url: str | None, config: Any, output: OutputFormat) -> None:
@@ -121,14 +143,14 @@ def _list_topics(url: str | None, config: Any, output: OutputFormat) -> None:
 @app.command("show")
 def show(
     name: Name,
-    message_id: Annotated[str, typer.Argument(metavar="ID", help="The id of the message that died.", show_default=False)],
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the original message.", show_default=False)],
     group: Group = "",
-    raw: Annotated[bool, typer.Option("--raw", help="Write the body that was sent, byte by byte, and nothing else.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Write only the original body, unmodified.")] = False,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show one dead letter whole: what died, why, and where. Exits with 3 when there is none."""
+    """Show one dead letter in full. Exits with 3 if it does not exist."""
 
     async def use(mq: AsyncClient) -> DeadLetter | None:
         return await mq.dead_letters(name).get(message_id, group_id=group)
@@ -161,7 +183,7 @@ def groups(
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show which errors the dead letters share, the most frequent first."""
+    """Group dead letters by error, most frequent first."""
     selection = _selection(None, since, until, reasons, group, "", None)
 
     async def use(mq: AsyncClient) -> list[ErrorGroup]:
@@ -182,9 +204,12 @@ def groups(
         for one in with_client(url, config, use)
     ]
     if rows and output is OutputFormat.TABLE:
-        sys.stdout.write(f"{rows[0]['letters']} of {rows[0]['of']} share this: {plain(str(rows[0]['error']) or 'no error')}\n\n")
+        sys.stdout.write(
+            f"{rows[0]['letters']} of {rows[0]['of']} share this error: "
+            f"{plain(str(rows[0]['error']) or 'no error')}\n\n"
+        )
     columns = ["fingerprint", "letters", "reason", "groups", "last_at", "example", "error"]
-    write_rows(rows, columns, output, none=f"{name} has no such dead letters.")
+    write_rows(rows, columns, output, none=f"{name} has no matching dead letters.")
 
 
 @app.command("redrive")
@@ -197,24 +222,28 @@ def redrive(
     group: Group = "",
     fingerprint: Fingerprint = "",
     undecodable: Undecodable = None,
-    rate: Annotated[int, typer.Option("--rate", min=0, help="Messages a second on each broker; 0: as fast as it goes.")] = 1000,
+    rate: Annotated[
+        int, typer.Option("--rate", min=0, help="Maximum messages per second on each broker; 0 means unlimited.")
+    ] = 1000,
     ttl: Annotated[
-        float | None, typer.Option("--ttl", min=0, help="Seconds that they live from now on; needed by those whose time was over.")
+        float | None,
+        typer.Option("--ttl", min=0, help="New TTL in seconds; required for messages whose TTL has expired."),
     ] = None,
     yes: Yes = False,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Send dead letters on to their topic, where every group gets them again. Without --yes it only counts them, and exits with 1.
+    """Send dead letters back to their topic, where every group receives them again.
 
-    Undecodable ones stay, unless --id or --undecodable names them. Ctrl-C stops it where it is; the same command goes on with what is left.
+    Without --yes, only counts them and exits with 1. Undecodable dead letters are skipped unless selected with
+    --id or --undecodable. Ctrl-C stops the redrive; run the same command again to continue.
     """
     selection = _selection(ids, since, until, reasons, group, fingerprint, undecodable)
 
     async def use(mq: AsyncClient) -> None:
         started = await mq.dead_letters(name).redrive(**selection, messages_per_s=rate, ttl=ttl, dry_run=not yes)
-        show_progress(await follow(started, output), "sent on", "would send on", output, dry_run=not yes)
+        show_progress(await follow(started, output), "sent back", "would send back", output, dry_run=not yes)
         if not yes:
             _print_confirmation_hint(output, "")
 
@@ -236,21 +265,21 @@ def purge(
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Drop dead letters for good. Without --yes it only counts them, and exits with 1."""
+    """Delete dead letters permanently. Without --yes, only counts them and exits with 1."""
     selection = _selection(ids, since, until, reasons, group, fingerprint, undecodable)
 
     async def use(mq: AsyncClient) -> None:
         started = await mq.dead_letters(name).purge(**selection, dry_run=not yes)
-        show_progress(await follow(started, output), "dropped", "would drop", output, dry_run=not yes)
+        show_progress(await follow(started, output), "purged", "would purge", output, dry_run=not yes)
         if not yes:
-            _print_confirmation_hint(output, "; it cannot be undone")
+            _print_confirmation_hint(output, ". This cannot be undone")
 
     with_client(url, config, use)
 
 
 def _print_confirmation_hint(output: OutputFormat, more: str) -> None:
     if output is OutputFormat.TABLE:
-        sys.stdout.write(f"Nothing was changed. Say --yes to do it{more}.\n")
+        sys.stdout.write(f"Nothing was changed. Use --yes to apply{more}.\n")
     raise typer.Exit(EXIT_FAILED)
 
 

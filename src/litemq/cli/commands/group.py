@@ -1,4 +1,4 @@
-"""``litemq group``: what consumer groups have left to do, setting their offsets and back, pausing and deleting them."""
+"""``litemq group``: inspect, reset, pause and delete consumer groups."""
 
 from __future__ import annotations
 
@@ -21,37 +21,45 @@ __all__ = ["app"]
 
 app = new_noun("group")
 
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", show_default=False)]
-Topic = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic that it reads.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it.")]
-Force = Annotated[bool, typer.Option("--force", help="Although somebody reads: consumers lose their places and begin anew.")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="Consumer group.", show_default=False)]
+Topic = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Topic that the group reads.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Apply the change.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Reset even if consumers are connected; they restart from the new offsets.")
+]
 
-_NOT_DONE = "Nothing was changed. Say --yes to do it.\n"
+_NOT_DONE = "Nothing was changed. Use --yes to apply.\n"
 
 
 @app.callback()
 def group() -> None:
-    """Show what consumer groups have left to do, set their offsets and back, pause and delete them."""
+    """Inspect, reset, pause and delete consumer groups."""
 
 
 @app.command("list")
 def list_(url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
-    """List the groups of the cluster."""
+    """List consumer groups."""
 
     async def use(mq: AsyncClient) -> list[GroupSummary]:
         return await mq.admin.groups()
 
     rows = [
-        {"group": one.group, "members": one.members, "lag": one.lag, "state": _state(one.paused), "topics": ", ".join(one.topics)}
+        {
+            "group": one.group,
+            "members": one.members,
+            "lag": one.lag,
+            "state": _state(one.paused),
+            "topics": ", ".join(one.topics),
+        }
         for one in with_client(url, config, use)
     ]
-    none = "There are no groups yet. One begins with its first consumer."
+    none = "There are no groups yet. A group is created by its first consumer."
     write_rows(rows, ["group", "members", "lag", "state", "topics"], output, none=none)
 
 
 @app.command("describe")
 def describe(name: Group, url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
-    """Show how far a group has come in each queue, who reads for it, and by what its offsets were set."""
+    """Show a group's offsets and lag per queue, its members, and its resets."""
 
     async def use(mq: AsyncClient) -> GroupDescription:
         return await mq.admin.describe_group(name)
@@ -72,18 +80,22 @@ def describe(name: Group, url: Url = None, config: ClientFile = None, output: Fo
         for one in fact.queues
     ]
     members = [
-        {"member": one.member, "broker": one.broker, "from": one.peer, "topic": one.topic, "queues": one.queues} for one in fact.members
+        {"member": one.member, "broker": one.broker, "from": one.peer, "topic": one.topic, "queues": one.queues}
+        for one in fact.members
     ]
-    resets = [{"reset": one.reset_id, "at": _moment(one.at), "queues": one.queues, "undoes": one.undoes or "-"} for one in fact.resets]
+    resets = [
+        {"reset": one.reset_id, "at": _moment(one.at), "queues": one.queues, "undoes": one.undoes or "-"}
+        for one in fact.resets
+    ]
     if output is not OutputFormat.TABLE:
         facts = {"group": name, "state": _state(fact.paused), "lag": fact.lag, "waiting tries": fact.waiting_tries}
         write_value(facts | {"queues": queues, "members": members, "resets": resets}, output)
         return
-    sys.stdout.write(f"group {name}: {_state(fact.paused)}, lag {fact.lag}, {fact.waiting_tries} tries wait\n\n")
+    sys.stdout.write(f"group {name}: {_state(fact.paused)}, lag {fact.lag}, {fact.waiting_tries} retries pending\n\n")
     columns = ["topic", "broker", "queue", "committed", "end", "lag", "in flight", "oldest", "member"]
-    write_rows(queues, columns, output, none="It has not begun anywhere.")
+    write_rows(queues, columns, output, none="The group has not read any queue yet.")
     sys.stdout.write("\n")
-    write_rows(members, ["member", "broker", "from", "topic", "queues"], output, none="Nobody reads for it in queue mode.")
+    write_rows(members, ["member", "broker", "from", "topic", "queues"], output, none="No members in queue mode.")
     if resets:
         sys.stdout.write("\n")
         write_rows(resets, ["reset", "at", "queues", "undoes"], output, none="")
@@ -95,11 +107,21 @@ def reset(
     topic: Topic,
     to: Annotated[
         str,
-        typer.Option("--to", metavar="PLACE", help="earliest, latest, or a time such as 2030-01-31T12:00:00+08:00.", show_default=False),
+        typer.Option(
+            "--to",
+            metavar="POSITION",
+            help="New position: earliest, latest, or a time such as 2030-01-31T12:00:00+08:00.",
+            show_default=False,
+        ),
     ] = "",
-    offset: Annotated[int | None, typer.Option("--offset", min=0, help="This offset, in each queue.", show_default=False)] = None,
+    offset: Annotated[
+        int | None, typer.Option("--offset", min=0, help="New offset in each queue.", show_default=False)
+    ] = None,
     shift: Annotated[
-        int | None, typer.Option("--shift", help="So many messages on from where it is, in each queue; below 0: back.", show_default=False)
+        int | None,
+        typer.Option(
+            "--shift", help="Number of messages to skip in each queue; negative to go back.", show_default=False
+        ),
     ] = None,
     yes: Yes = False,
     force: Force = False,
@@ -107,13 +129,16 @@ def reset(
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Set a group's offsets. Without --yes it only shows the plan, and exits with 1. It can be undone."""
-    wish: dict[str, Any] = {"offset": offset, "shift": shift}
+    """Reset a group's offsets.
+
+    Without --yes, only shows the plan and exits with 1. Can be undone.
+    """
+    target: dict[str, Any] = {"offset": offset, "shift": shift}
     if to:
-        wish |= {"to": to} if to in ("earliest", "latest") else {"time": _time(to)}
+        target |= {"to": to} if to in ("earliest", "latest") else {"time": _time(to)}
 
     async def use(mq: AsyncClient) -> ResetPlan:
-        plan = await mq.admin.plan_reset(topic, name, **wish)
+        plan = await mq.admin.plan_reset(topic, name, **target)
         return await mq.admin.reset(plan, force=force) if yes else plan
 
     _show(with_client(url, config, use), output, done=yes, undoing=False)
@@ -124,7 +149,7 @@ def undo(
     name: Group,
     topic: Topic,
     reset_id: Annotated[
-        str, typer.Option("--reset", metavar="ID", help="The reset to take back; not said: the latest.", show_default=False)
+        str, typer.Option("--reset", metavar="ID", help="Reset to undo; default: the latest.", show_default=False)
     ] = "",
     yes: Yes = False,
     force: Force = False,
@@ -132,7 +157,10 @@ def undo(
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Take back a reset: the offsets are as they were before it. Without --yes it only shows the plan, and exits with 1."""
+    """Undo a reset and restore the previous offsets.
+
+    Without --yes, only shows the plan and exits with 1.
+    """
 
     async def use(mq: AsyncClient) -> ResetPlan:
         if yes:
@@ -144,18 +172,21 @@ def undo(
 
 @app.command("pause")
 def pause(name: Group, url: Url = None, config: ClientFile = None) -> None:
-    """Give a group no more messages until it is resumed. What its consumers have fetched already is still handled."""
+    """Pause a group: its consumers receive no messages until it is resumed.
+
+    Messages already fetched are still handled.
+    """
 
     async def use(mq: AsyncClient) -> None:
         await mq.admin.pause_group(name)
 
     with_client(url, config, use)
-    sys.stdout.write(f"paused group {name}; let it go on with: litemq group resume {name}\n")
+    sys.stdout.write(f"paused group {name}; resume it with: litemq group resume {name}\n")
 
 
 @app.command("resume")
 def resume(name: Group, url: Url = None, config: ClientFile = None) -> None:
-    """Let a paused group go on."""
+    """Resume a paused group."""
 
     async def use(mq: AsyncClient) -> None:
         await mq.admin.resume_group(name)
@@ -166,16 +197,19 @@ def resume(name: Group, url: Url = None, config: ClientFile = None) -> None:
 
 @app.command("delete")
 def delete(name: Group, yes: Yes = False, url: Url = None, config: ClientFile = None) -> None:
-    """Forget a group: its offsets, and what it was going to try again. Without --yes it only says what would go, and exits with 1."""
+    """Delete a group with its offsets and pending retries.
+
+    Without --yes, only shows what would be deleted and exits with 1.
+    """
 
     async def use(mq: AsyncClient) -> None:
         fact = await mq.admin.describe_group(name)
-        what = f"group {name}, with its offsets in {len(fact.queues)} queues and {fact.waiting_tries} tries that wait"
+        what = f"group {name} with its offsets in {len(fact.queues)} queues and {fact.waiting_tries} pending retries"
         if yes:
             await mq.admin.delete_group(name)
         sys.stdout.write(f"{'deleted' if yes else 'would delete'} {what}\n")
         if not yes:
-            sys.stdout.write("Nothing was changed. Say --yes to do it; it cannot be undone.\n")
+            sys.stdout.write("Nothing was changed. Use --yes to apply. This cannot be undone.\n")
             raise typer.Exit(1)
 
     with_client(url, config, use)
@@ -183,22 +217,39 @@ def delete(name: Group, yes: Yes = False, url: Url = None, config: ClientFile = 
 
 def _show(plan: ResetPlan, output: OutputFormat, *, done: bool, undoing: bool) -> None:
     rows = [
-        {"broker": one.broker, "queue": one.queue_id, "from": _offset(one.before), "to": _offset(one.after), "end": one.next}
+        {
+            "broker": one.broker,
+            "queue": one.queue_id,
+            "from": _offset(one.before),
+            "to": _offset(one.after),
+            "end": one.next,
+        }
         for one in plan.steps
     ]
     if output is OutputFormat.TABLE:
         again = plan.messages
-        effect = f"{again} messages come again" if again >= 0 else f"{-again} messages are left out"
+        effect = f"{again} messages will be redelivered" if again >= 0 else f"{-again} messages will be skipped"
         verb = ("undid" if undoing else "reset") if done else ("would undo" if undoing else "would reset")
         sys.stdout.write(f"{verb} group {plan.group} in topic {plan.topic}: {effect}\n\n")
         write_rows(rows, ["broker", "queue", "from", "to", "end"], output, none="There are no queues.")
         sys.stdout.write("\n")
         if done:
-            sys.stdout.write(f"Take it back with: litemq group undo {plan.group} --topic {plan.topic} --reset {plan.reset_id}\n")
+            sys.stdout.write(
+                f"Undo it with: litemq group undo {plan.group} --topic {plan.topic} --reset {plan.reset_id}\n"
+            )
         elif plan.members or plan.in_flight:
-            sys.stdout.write(f"{plan.members} consumers are connected, {plan.in_flight} messages are leased: stop them, or say --force.\n")
+            sys.stdout.write(
+                f"{plan.members} consumers are connected, {plan.in_flight} messages are leased: "
+                "stop the consumers, or use --force.\n"
+            )
     else:
-        facts = {"group": plan.group, "topic": plan.topic, "reset": plan.reset_id, "done": done, "messages": plan.messages}
+        facts = {
+            "group": plan.group,
+            "topic": plan.topic,
+            "reset": plan.reset_id,
+            "done": done,
+            "messages": plan.messages,
+        }
         write_value(facts | {"members": plan.members, "in flight": plan.in_flight, "queues": rows}, output)
     if not done:
         if output is OutputFormat.TABLE:
@@ -222,4 +273,6 @@ def _time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidArgumentError(f"--to {text}: choose earliest, latest, or a time such as 2030-01-31T12:00:00+08:00") from None
+        raise InvalidArgumentError(
+            f"--to {text}: choose earliest, latest, or a time such as 2030-01-31T12:00:00+08:00"
+        ) from None

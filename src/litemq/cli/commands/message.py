@@ -1,4 +1,4 @@
-"""``litemq message``: send messages, follow a topic, look one up, ask why it was not consumed."""
+"""``litemq message``: send, tail and look up messages, and explain why one was not consumed."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from litemq.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from litemq import AsyncClient, Message, SendReceipt
     from litemq.client.consuming.reader import Start
-    from litemq.client.engine.engine import WhyFact
+    from litemq.client.engine.engine import WhyInfo
 
 __all__ = ["app"]
 
 app = new_noun("message")
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False)]
 
 
 class DurabilityChoice(StrEnum):
-    """What ``--durability`` takes."""
+    """Values of ``--durability``."""
 
     NONE = "none"
     MEMORY = "memory"
@@ -45,39 +45,55 @@ class DurabilityChoice(StrEnum):
 
 @app.callback()
 def message() -> None:
-    """Send messages, follow a topic, look one up, ask why it was not consumed."""
+    """Send, tail and look up messages, and explain why one was not consumed."""
 
 
 @app.command("send")
 def send(
     topic: Topic,
-    body: Annotated[str | None, typer.Argument(metavar="BODY", help="The body, as text; - reads it from standard input.")] = None,
-    file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="A file that is the body, byte by byte.")] = None,
-    keys: Annotated[list[str] | None, typer.Option("--key", help="A key to find it by; may be repeated.")] = None,
-    tags: Annotated[list[str] | None, typer.Option("--tag", help="A tag; may be repeated.")] = None,
-    properties: Annotated[list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="May be repeated.")] = None,
-    ordering_key: Annotated[str, typer.Option("--ordering-key", help="Messages with the same one stay in order.")] = "",
+    body: Annotated[
+        str | None, typer.Argument(metavar="BODY", help="Body as text; - reads it from standard input.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="File with the body.")] = None,
+    keys: Annotated[list[str] | None, typer.Option("--key", help="Key for lookups; repeatable.")] = None,
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="Tag for filters; repeatable.")] = None,
+    properties: Annotated[
+        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="Property; repeatable.")
+    ] = None,
+    ordering_key: Annotated[
+        str, typer.Option("--ordering-key", help="Ordering key: messages with the same key stay in order.")
+    ] = "",
     durability: Annotated[
         DurabilityChoice | None,
-        typer.Option("--durability", help="What the acknowledgement promises; default: what the broker's settings say."),
+        typer.Option("--durability", help="Guarantee of the acknowledgement; default: the broker's."),
     ] = None,
     delay: Annotated[
         str | None,
-        typer.Option("--delay", metavar="DURATION", help="Deliver it so much later: 90s, 2h30m, or seconds.", show_default=False),
+        typer.Option(
+            "--delay",
+            metavar="DURATION",
+            help="Delay before delivery, such as 90s or 2h30m; a plain number is in seconds.",
+            show_default=False,
+        ),
     ] = None,
     deliver_at: Annotated[
         str | None,
-        typer.Option("--deliver-at", metavar="TIME", help="Deliver it then; 2026-01-31T12:00:00Z.", show_default=False),
+        typer.Option(
+            "--deliver-at", metavar="TIME", help="Delivery time, such as 2026-01-31T12:00:00Z.", show_default=False
+        ),
     ] = None,
     delay_level: Annotated[
-        int | None, typer.Option("--delay-level", min=1, max=18, help="Deliver it later, by RocketMQ's levels: 1 is 1 s, 18 is 2 hours.")
+        int | None,
+        typer.Option("--delay-level", min=1, max=18, help="Delay as a RocketMQ level: 1 is 1 s, 18 is 2 hours."),
     ] = None,
-    batch_id: Annotated[str, typer.Option("--batch-id", help="Delayed messages with the same one can be cancelled together.")] = "",
+    batch_id: Annotated[
+        str, typer.Option("--batch-id", help="Batch of delayed messages, which can be cancelled together.")
+    ] = "",
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Send one message, and say where it is stored."""
+    """Send one message and show where it is stored."""
     content = _body(body, file)
     named = named_values(properties or [])
     due = None if deliver_at is None else moment(deliver_at, "--deliver-at")
@@ -105,7 +121,7 @@ def send(
         if receipt.queue_offset < 0 and is_delayed and receipt.store_timestamp:
             destination = f"{receipt.broker}, to be delivered to queue {receipt.queue_id} when it is due"
         elif receipt.queue_offset < 0:
-            destination = "nobody waited for an acknowledgement, so its place is not known"
+            destination = "queue and offset unknown, since no acknowledgement was requested"
         sys.stdout.write(f"sent {receipt.message_id} to {topic}: {destination}\n")
     else:
         write_value(receipt_as_value(receipt), output)
@@ -113,9 +129,9 @@ def send(
 
 def _body(text: str | None, file: Path | None) -> bytes:
     if text is not None and file is not None:
-        raise typer.BadParameter("say only one of BODY and --file FILE", param_hint="BODY")
+        raise typer.BadParameter("give either BODY or --file, not both", param_hint="BODY")
     if text is None and file is None:
-        raise typer.BadParameter("say what to send: BODY, - for standard input, or --file FILE", param_hint="BODY")
+        raise typer.BadParameter("nothing to send: give BODY, - for standard input, or --file FILE", param_hint="BODY")
     if file is not None:
         return file.read_bytes()
     return sys.stdin.buffer.read() if text == "-" else (text or "").encode("utf-8", "surrogateescape")
@@ -124,21 +140,28 @@ def _body(text: str | None, file: Path | None) -> bytes:
 @app.command("tail")
 def tail(
     topic: Topic,
-    most: Annotated[int, typer.Option("-n", "--last", min=0, help="How many of the last messages come first.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Go on with those that come, until Ctrl-C.")] = True,
+    most: Annotated[int, typer.Option("-n", "--last", min=0, help="Number of latest messages to print first.")] = 10,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", "-f", help="Keep printing new messages until Ctrl-C.")
+    ] = True,
     start: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="earliest|latest|TIME", help="Begin there instead; a time such as 2026-01-31T12:00:00Z.", show_default=False
+            "--from",
+            metavar="earliest|latest|TIME",
+            help="Start position instead of --last; a time is written like 2026-01-31T12:00:00Z.",
+            show_default=False,
         ),
     ] = None,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Print the last messages of a topic, then those that come. No group is involved: nobody else's messages are taken.
+    """Print the latest messages of a topic, then follow it.
 
-    As JSON, each message is a line; with --no-follow, all are one list. Ctrl-C ends it with 0.
+    Uses no consumer group, so no consumer misses a message.
+
+    JSON output has one message per line; with --no-follow, it is one list. Ctrl-C exits with 0.
     """
     begin: Start | None = None
     if start is not None:
@@ -164,20 +187,26 @@ def tail(
     with_client(url, config, lambda mq: _until_interrupted(use(mq)))
 
 
-async def _last(mq: AsyncClient, topic: str, count: int, show: Callable[[Message], None]) -> Mapping[tuple[str, int], int]:
-    """Show the last messages of all queues together, and return where the queues continue."""
+async def _last(
+    mq: AsyncClient, topic: str, count: int, show: Callable[[Message], None]
+) -> Mapping[tuple[str, int], int]:
+    """Show the last ``count`` messages across all queues, and return the end offset of each queue."""
     queues = (await mq.admin.describe_topic(topic)).queues
     ends = {(queue.broker, queue.queue_id): queue.next for queue in queues}
     if count:
         starts = {(queue.broker, queue.queue_id): max(queue.least, queue.next - count) for queue in queues}
-        found = [one async for one in mq.reader(topic, start=starts, follow=False) if one.queue_offset < ends[one.broker, one.queue_id]]
+        found = [
+            one
+            async for one in mq.reader(topic, start=starts, follow=False)
+            if one.queue_offset < ends[one.broker, one.queue_id]
+        ]
         for one in sorted(found, key=lambda one: (one.store_timestamp, one.queue_offset))[-count:]:
             show(one)
     return ends
 
 
 async def _until_interrupted(work: Coroutine[Any, Any, None]) -> None:
-    """Ctrl-C and SIGTERM end it, and nothing is wrong then."""
+    """Await ``work``; Ctrl-C and SIGTERM cancel it without an error."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -194,20 +223,20 @@ async def _until_interrupted(work: Coroutine[Any, Any, None]) -> None:
 @app.command("get")
 def get(
     topic: Topic,
-    message_id: Annotated[str | None, typer.Argument(metavar="ID", help="The message's id.", show_default=False)] = None,
-    key: Annotated[str | None, typer.Option("--key", help="All messages with this key.")] = None,
-    at: Annotated[str | None, typer.Option("--at", metavar="TIME", help="The first messages that were stored then or later.")] = None,
-    most: Annotated[int, typer.Option("-n", "--most", min=1, max=1000, help="How many messages at most.")] = 32,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Write the body of the one message that is found, byte by byte, and nothing else.")
-    ] = False,
+    message_id: Annotated[str | None, typer.Argument(metavar="ID", help="Message id.", show_default=False)] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Key of the messages.")] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="Time from which stored messages are returned.")
+    ] = None,
+    most: Annotated[int, typer.Option("-n", "--most", min=1, max=1000, help="Maximum number of messages.")] = 32,
+    raw: Annotated[bool, typer.Option("--raw", help="Write only the body of the message, unmodified.")] = False,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Look messages up by id, by key or by time. Exits with 3 when there is none."""
+    """Look up messages by id, key or time. Exits with 3 if there are none."""
     if [message_id, key, at].count(None) != 2:
-        raise typer.BadParameter("say one of ID, --key KEY and --at TIME", param_hint="ID")
+        raise typer.BadParameter("give exactly one of ID, --key KEY and --at TIME", param_hint="ID")
     since = None if at is None else moment(at, "--at")
 
     async def use(mq: AsyncClient) -> list[Message]:
@@ -224,19 +253,21 @@ def get(
     else:
         write_value([as_value(one) for one in found], output)
     if not found:
-        typer.echo(f"topic {topic} has no such message", err=True)
+        typer.echo(f"no matching message in topic {topic}", err=True)
         raise typer.Exit(EXIT_NOT_FOUND)
 
 
 def _write_body(found: list[Message]) -> None:
     if len(found) > 1:
-        raise InvalidArgumentError(f"--raw writes one message, but {len(found)} were found: name its ID, or say -n 1 for the first one")
+        raise InvalidArgumentError(
+            f"--raw writes one message, but {len(found)} match: give its ID, or use -n 1 for the first one"
+        )
     for one in found:
         sys.stdout.buffer.write(one.body)
 
 
 async def _from_time(mq: AsyncClient, topic: str, since: dt.datetime, limit: int) -> list[Message]:
-    """The first messages from a time on, of all queues together."""
+    """Return the first ``limit`` messages stored at or after ``since``, across all queues."""
     remaining = dict.fromkeys(await mq.admin.offset_at_time(topic, since), limit)
     found = []
     async for one in mq.reader(topic, start=since, follow=False):
@@ -251,23 +282,28 @@ async def _from_time(mq: AsyncClient, topic: str, since: dt.datetime, limit: int
 
 @app.command("why")
 def why(
-    message_id: Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)],
-    group: Annotated[str, typer.Option("--group", help="The group that should have consumed it.", show_default=False)],
-    topic: Annotated[str, typer.Option("--topic", help="Its topic; without it, all are looked through.")] = "",
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="Message id.", show_default=False)],
+    group: Annotated[
+        str, typer.Option("--group", help="Consumer group that should have consumed the message.", show_default=False)
+    ],
+    topic: Annotated[str, typer.Option("--topic", help="Topic of the message; default: search all topics.")] = "",
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Say why a group has not consumed a message. Exits with 0 whatever the answer is, and with 3 where there is no such message."""
+    """Explain why a group has not consumed a message.
 
-    async def use(mq: AsyncClient) -> WhyFact:
+    Exits with 3 if the message does not exist, otherwise with 0.
+    """
+
+    async def use(mq: AsyncClient) -> WhyInfo:
         return await mq.admin.why(message_id, group_id=group, topic=topic)
 
     fact = with_client(url, config, use)
     if output is OutputFormat.TABLE:
         sys.stdout.write(f"{plain(fact.sentence, 1000)}\n")
         if fact.advice:
-            sys.stdout.write(f"To do: {plain(fact.advice, 1000)}\n")
+            sys.stdout.write(f"Advice: {plain(fact.advice, 1000)}\n")
         if fact.facts:
             sys.stdout.write("\n" + "".join(f"{plain(line, 1000)}\n" for line in fact.facts))
     else:

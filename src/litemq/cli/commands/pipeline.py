@@ -1,4 +1,4 @@
-"""``litemq pipeline``: archive messages to a table with Spark, look after the table, see how far it is."""
+"""``litemq pipeline``: archive messages with Spark, maintain the table, show progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from litemq.cli.configuration.flags import with_settings
-from litemq.cli.configuration.resolve import Chosen, build
+from litemq.cli.configuration.resolve import ResolvedSetting, build
 from litemq.cli.configuration.tables import ARCHIVE
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
@@ -33,25 +33,26 @@ app.add_typer(run, name="run")
 
 @app.callback()
 def pipeline() -> None:
-    """Archive messages to a table with Spark, look after the table, see how far it is."""
+    """Archive messages to a table with Spark, maintain the table, and show progress."""
 
 
 @run.callback()
 def run_pipeline() -> None:
-    """Run a pipeline, here or on the Spark cluster that it is told of."""
+    """Run a pipeline on this machine or on a Spark cluster."""
 
 
 @run.command("archive")
 @with_settings(ARCHIVE)
 def archive(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Archive what is there now, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Archive all current messages, then exit.")] = False,
     log_level: LogLevel = Level.INFO,
-    chosen: dict[str, Chosen],
+    chosen: dict[str, ResolvedSetting],
 ) -> None:
-    """Archive topics to a table, exactly once, until Ctrl-C or SIGTERM: the batch that is being written is finished first.
+    """Archive topics to a table, exactly once, until Ctrl-C or SIGTERM.
 
-    However it ended, the next start goes on where it was. A second signal ends it at once.
+    The first signal finishes the current batch, the second one exits immediately. The next start
+    continues from the checkpoint in either case.
     """
     config: ArchiveConfig = build(ARCHIVE, chosen)
     log_to_stderr(log_level, "archive")
@@ -61,18 +62,21 @@ def archive(
     from litemq.spark.pipelines.session import session_for
     from litemq.spark.pipelines.spans import check_topics
 
-    check_topics(config)  # whoever has no broker, or no such topic, need not wait for Spark to hear of it
+    check_topics(config)  # fail before the slow start of Spark
     stop = _StopSignals()
     with hold_run_lock(config), stop, session_for(config, "litemq archive") as spark:
-        stop.listen()  # a session listens to Ctrl-C itself, and cancels what is being written
+        stop.listen()  # Spark's own handler, installed by the session, would cancel the batch
         if not stop.requested():
-            Archive(spark, config, say=_print_line).run(once=once, stopping=stop.requested)
+            Archive(spark, config, print_line=_print_line).run(once=once, stopping=stop.requested)
 
 
 @run.command("compact")
 @with_settings(ARCHIVE)
-def compact(*, log_level: LogLevel = Level.INFO, chosen: dict[str, Chosen]) -> None:
-    """Join the table's small files, of hours that are over. The archive may run meanwhile; whoever reads the table sees the same rows."""
+def compact(*, log_level: LogLevel = Level.INFO, chosen: dict[str, ResolvedSetting]) -> None:
+    """Merge small files of past hours.
+
+    Safe while the archive runs; readers of the table see the same rows.
+    """
     config: ArchiveConfig = build(ARCHIVE, chosen)
     log_to_stderr(log_level, "compact")
     _check_spark()
@@ -83,30 +87,30 @@ def compact(*, log_level: LogLevel = Level.INFO, chosen: dict[str, Chosen]) -> N
     table = open_table(config.table)
     with session_for(config, "litemq compact") as spark:
         done = compact_table(spark, table, config)
-    _print_line(f"joined {done.files_before} files into {done.files_after}, {done.bytes_after / 1e6:,.0f} MB")
+    _print_line(f"merged {done.files_before} files into {done.files_after}, {done.bytes_after / 1e6:,.0f} MB")
 
 
 @run.command("vacuum")
 @with_settings(ARCHIVE)
 def vacuum(
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    chosen: dict[str, Chosen],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the files that would be deleted.")] = False,
+    chosen: dict[str, ResolvedSetting],
 ) -> None:
-    """Delete files that the table has not named for a while: replaced ones, and what a task left behind that was killed."""
+    """Delete files that are no longer part of the table, such as compacted ones."""
     config: ArchiveConfig = build(ARCHIVE, chosen)
     from litemq.spark.tables.opening import open_table
 
-    gone = open_table(config.table).vacuum(config.vacuum_keep_ms / 1000, dry_run=dry_run)
-    for path in gone:
+    deleted = open_table(config.table).vacuum(config.vacuum_keep_ms / 1000, dry_run=dry_run)
+    for path in deleted:
         _print_line(plain(path, 500))
-    _print_line(f"{'would delete' if dry_run else 'deleted'} {len(gone)} files")
+    _print_line(f"{'would delete' if dry_run else 'deleted'} {len(deleted)} files")
 
 
 @app.command("status")
 @with_settings(ARCHIVE)
-def status(*, output: Format = OutputFormat.TABLE, chosen: dict[str, Chosen]) -> None:
-    """Show how far the archive is: what it has said of itself after its last batch. Nothing is asked of Spark."""
+def status(*, output: Format = OutputFormat.TABLE, chosen: dict[str, ResolvedSetting]) -> None:
+    """Show the progress of the archive, as of its last batch. Does not start Spark."""
     config: ArchiveConfig = build(ARCHIVE, chosen)
     from litemq.spark.pipelines.status import read_status, status_rows
 
@@ -118,11 +122,11 @@ def status(*, output: Format = OutputFormat.TABLE, chosen: dict[str, Chosen]) ->
 
 
 def _check_spark() -> None:
-    """Say what is missing before anything begins: Spark's own words for it are long."""
+    """Raise if PySpark or Java is missing. Spark's own error would be long."""
     if importlib.util.find_spec("pyspark") is None:
         raise MissingExtraError("a pipeline", "spark")
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
-        raise UnsupportedFeatureError("Spark needs Java 17, and there is none: install it, or set JAVA_HOME to where it is")
+        raise UnsupportedFeatureError("Spark needs Java 17, which was not found: install it, or set JAVA_HOME")
 
 
 def _print_line(line: str) -> None:
@@ -131,7 +135,7 @@ def _print_line(line: str) -> None:
 
 
 class _StopSignals(contextlib.AbstractContextManager["_StopSignals"]):
-    """The first signal asks for an end; the next one is as if nobody listened."""
+    """Signal handlers: the first signal requests a stop and restores the previous handlers."""
 
     def __init__(self) -> None:
         self._requested = False
@@ -146,7 +150,7 @@ class _StopSignals(contextlib.AbstractContextManager["_StopSignals"]):
         return self
 
     def listen(self) -> None:
-        """From now on, whoever else does; unless the first signal has come."""
+        """Install the handlers over any others, unless a stop has been requested."""
         if not self._requested:
             for number in self._before:
                 signal.signal(number, self._request_stop)
@@ -156,7 +160,7 @@ class _StopSignals(contextlib.AbstractContextManager["_StopSignals"]):
 
     def _request_stop(self, _number: int, _frame: object) -> None:
         self._requested = True
-        sys.stderr.write("stopping after this batch; once more ends it at once\n")
+        sys.stderr.write("stopping after this batch; press Ctrl-C again to exit immediately\n")
         self._restore()
 
     def _restore(self) -> None:

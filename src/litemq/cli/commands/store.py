@@ -1,4 +1,4 @@
-"""``litemq store``: look at a data directory without a broker, and carry messages out of it and into it."""
+"""``litemq store``: inspect, verify, rebuild, export and import a data directory without a broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from litemq.cli.nouns import new_noun
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_value
@@ -33,26 +41,30 @@ app = new_noun("store")
 
 
 class RecordVersion(StrEnum):
-    """What ``--record-version`` takes: the layouts in which messages travel outside of a data directory."""
+    """Values of ``--record-version``: the record layouts of exported files."""
 
     ONE = "1"
 
 
-Version = Annotated[RecordVersion, typer.Option("--record-version", help="The records' layout: 1 is the original one.")]
+Version = Annotated[
+    RecordVersion, typer.Option("--record-version", help="Record layout of the file; 1 is the original one.")
+]
 
 
 @app.callback()
 def store() -> None:
-    """Look at a data directory, and carry messages out of it and into it, without a broker."""
+    """Inspect, verify, rebuild, export and import a data directory offline."""
 
 
 @app.command("inspect")
 def inspect(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of the log: commitlog/<20 digits>, or one in the original layout.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Log file: commitlog/<20 digits>, or a file in the original layout.")
+    ],
     output: Format = OutputFormat.TABLE,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many messages to show.")] = 1_000_000_000,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of messages to show.")] = 1_000_000_000,
 ) -> None:
-    """Show the messages of one file of the log, version 1 or 2. Nothing is changed, and a running broker is not disturbed."""
+    """Show the messages of a log file, version 1 or 2. Read-only, safe while a broker runs."""
     messages = islice(inspect_file(file), limit)
     if output is not OutputFormat.TABLE:
         write_value([_as_json(message) for message in messages], output)
@@ -80,7 +92,7 @@ def _print_messages(file: Path, messages: Iterable[Inspected]) -> None:
 
 
 def _fields(message: Inspected) -> Iterable[tuple[str, object]]:
-    """What the original reader showed, and behind it whatever else a message has."""
+    """Yield the fields that the original reader showed, then all others."""
     record, stamp, facts = message.stored.record, message.stored.stamp, message.stored.facts
     yield "MessageID", plain(record.message_id)
     yield "Topic", plain(record.topic)
@@ -117,18 +129,30 @@ def _as_json(message: Inspected) -> dict[str, object]:
     }
     stamp = {} if stored.stamp is None else stored.stamp._asdict()
     facts = {} if stored.facts is None else stored.facts._asdict()
-    return {"position": message.position, "size": stored.size, "record_version": stored.version, **record, **stamp, **facts}
+    return {
+        "position": message.position,
+        "size": stored.size,
+        "record_version": stored.version,
+        **record,
+        **stamp,
+        **facts,
+    }
 
 
 @app.command("verify")
 def verify(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A data directory.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory.")],
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Check a data directory whole, and name what is damaged by file and byte. Exits with 1 when anything is."""
+    """Verify a data directory and report damage by file and byte.
+
+    Exits with 1 if anything is damaged.
+    """
     with _progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
         task = progress.add_task("verify")
-        found = verify_directory(directory, after_file=lambda path: progress.update(task, description=f"verify {path.name}"))
+        found = verify_directory(
+            directory, on_file_checked=lambda path: progress.update(task, description=f"verify {path.name}")
+        )
     if output is not OutputFormat.TABLE:
         findings = [finding._asdict() for finding in found.findings]
         write_value(
@@ -145,83 +169,110 @@ def verify(
     else:
         for finding in found.findings:
             sys.stdout.write(f"{finding.path}: byte {finding.offset}: {finding.reason}\n")
-        verdict = f"{len(found.findings)} findings" if found.findings else "nothing is damaged"
-        looked_at = f"{found.segments} segments, {found.records} records, {found.queue_files} queue files, {found.index_files} index files"
-        sys.stdout.write(f"{looked_at}: {verdict}\n")
+        verdict = f"{len(found.findings)} problems found" if found.findings else "no damage found"
+        checked = (
+            f"{found.segments} segments, {found.records} records, "
+            f"{found.queue_files} queue files, {found.index_files} index files"
+        )
+        sys.stdout.write(f"{checked}: {verdict}\n")
         if found.above_checkpoint_bytes:
-            sys.stdout.write(f"{found.above_checkpoint_bytes} bytes above the checkpoint are for the next opening to check\n")
+            sys.stdout.write(
+                f"{found.above_checkpoint_bytes} bytes above the checkpoint will be checked at the next start\n"
+            )
     if found.findings:
         raise typer.Exit(1)
 
 
 @app.command("rebuild")
 def rebuild(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A data directory that no broker has open.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory that no broker has open.")],
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Make queues, key index and state anew from the log. Damaged records are left out and named; then it exits with 1."""
+    """Rebuild queues, key index and state from the log.
+
+    Damaged records are skipped and reported, with exit code 1.
+    """
     with _steps() as show:
-        done = rebuild_directory(directory, StoreConfig(), SystemClock(), replayed=lambda read, total: show("rebuild", read, total))
+        done = rebuild_directory(
+            directory, StoreConfig(), SystemClock(), on_replayed=lambda read, total: show("rebuild", read, total)
+        )
     if output is not OutputFormat.TABLE:
         damage = [{"path": error.path, "offset": error.offset, "reason": error.reason} for error in done.damage]
         write_value({**done._asdict(), "damage": damage}, output)
     else:
         for error in done.damage:
             sys.stdout.write(f"{error.path}: byte {error.offset}: {error.reason}\n")
-        made = f"rebuilt {done.topics} topics, {done.queues} queues, {done.messages} messages from {done.log_bytes} bytes of log"
-        sys.stdout.write(f"{made}{f', {len(done.damage)} records are damaged' if done.damage else ''}\n")
+        summary = (
+            f"rebuilt {done.topics} topics, {done.queues} queues, {done.messages} messages "
+            f"from {done.log_bytes} bytes of log"
+        )
+        sys.stdout.write(f"{summary}{f'; skipped {len(done.damage)} damaged records' if done.damage else ''}\n")
     if done.damage:
         raise typer.Exit(1)
 
 
 @app.command("export")
 def export(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A data directory.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")],
     record_version: Version,
-    topic: Annotated[str | None, typer.Option("--topic", help="Only the messages of this topic.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Only messages of this topic.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite FILE if it exists.")] = False,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Write the messages of a data directory to a file. Nothing in the directory is changed, and a running broker is not disturbed."""
+    """Export the messages of a data directory to a file.
+
+    Read-only for the directory, safe while a broker runs.
+    """
     with _steps() as show:
-        done = export_messages(directory, file, topic=topic, overwrite=force, after_window=lambda read, total: show("export", read, total))
+        done = export_messages(
+            directory, file, topic=topic, overwrite=force, on_progress=lambda read, total: show("export", read, total)
+        )
     _print_carried("exported", done.messages, done.topics, done.bytes, record_version, output)
 
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of records, one behind another.")],
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A data directory that no broker has open; made if it is missing.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of concatenated records.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Data directory that no broker has open; created if missing.")
+    ],
     record_version: Version,
     queues: Annotated[
-        int, typer.Option("--queues", min=1, max=65536, help="Queues of a topic that is created, if FILE names no more.")
+        int, typer.Option("--queues", min=1, max=65536, help="Minimum number of queues of a new topic.")
     ] = 4,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Append the messages of a file to a data directory. The whole file is checked first: if it is damaged, nothing is changed."""
+    """Import messages from a file into a data directory.
+
+    If the file is damaged, nothing is changed.
+    """
     if (directory / "broker" / "commitlog").is_dir():
-        check_data_directory(directory)  # what `litemq up` made: the messages belong into the broker's
+        check_data_directory(directory)  # created by `litemq up`: import into DIR/broker
     with _steps() as show:
-        done = import_messages(file, directory, SystemClock(), queues=queues, after_batch=show)
+        done = import_messages(file, directory, SystemClock(), queues=queues, on_progress=show)
     _print_carried("imported", done.messages, done.topics, done.bytes, record_version, output)
 
 
 def _progress(*columns: ProgressColumn) -> Progress:
-    """On standard error, and gone when it is done; nothing at all where that is no terminal."""
+    """Return a transient progress display on standard error, disabled if that is not a terminal."""
     console = Console(stderr=True)
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 @contextmanager
 def _steps() -> Iterator[Callable[[str, int, int], None]]:
-    """Shows the step that is under way, and how much of it is done."""
-    with _progress(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()) as progress:
+    """Display progress; yield the callback ``(step, done, total)`` that updates it."""
+    with _progress(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    ) as progress:
         task = progress.add_task("", total=None)
         yield lambda step, done, total: progress.update(task, description=step, completed=done, total=total)
 
 
-def _print_carried(verb: str, messages: int, topics: int, size: int, version: RecordVersion, output: OutputFormat) -> None:
+def _print_carried(
+    verb: str, messages: int, topics: int, size: int, version: RecordVersion, output: OutputFormat
+) -> None:
     if output is not OutputFormat.TABLE:
         write_value({"messages": messages, "topics": topics, "bytes": size, "record_version": int(version)}, output)
     else:

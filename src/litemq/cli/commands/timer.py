@@ -1,4 +1,4 @@
-"""``litemq timer``: list delayed messages, look at one, cancel them, deliver them at another time."""
+"""``litemq timer``: list, show, cancel and reschedule delayed messages."""
 
 from __future__ import annotations
 
@@ -27,16 +27,21 @@ app = new_noun("timer")
 
 _MAX_COUNTED = 10_000
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
-Id = Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)]
-Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Due then or later; 2026-01-31T12:00:00Z.", show_default=False)]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Due before.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it.")]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False)]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Message id.", show_default=False)]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="TIME", help="Due at or after this time, such as 2026-01-31T12:00:00Z.", show_default=False
+    ),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Due before this time.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Apply the change.")]
 
 
 @app.callback()
 def timer() -> None:
-    """List delayed messages, cancel them, deliver them at another time."""
+    """List, cancel and reschedule delayed messages."""
 
 
 @app.command("list")
@@ -44,14 +49,14 @@ def list_(
     topic: Topic,
     since: Since = None,
     until: Until = None,
-    key: Annotated[str, typer.Option("--key", help="With this key, or this id.")] = "",
-    batch_id: Annotated[str, typer.Option("--batch-id", help="Sent with this batch.")] = "",
-    most: Annotated[int, typer.Option("-n", "--most", min=1, help="How many at most.")] = 100,
+    key: Annotated[str, typer.Option("--key", help="Only messages with this key or id.")] = "",
+    batch_id: Annotated[str, typer.Option("--batch-id", help="Only messages of this batch.")] = "",
+    most: Annotated[int, typer.Option("-n", "--most", min=1, help="Maximum number to list.")] = 100,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """List the messages of a topic that wait to be delivered, the next one first."""
+    """List the delayed messages of a topic, next due first."""
     begin = None if since is None else moment(since, "--since")
     end = None if until is None else moment(until, "--until")
 
@@ -64,12 +69,22 @@ def list_(
         return found
 
     rows = [_row(message) for message in with_client(url, config, use)]
-    write_rows(rows, ["due_at", "message_id", "batch_id", "keys", "queue", "size"], output, none=f"No such message of {topic} waits.")
+    write_rows(
+        rows,
+        ["due_at", "message_id", "batch_id", "keys", "queue", "size"],
+        output,
+        none=f"{topic} has no matching delayed messages.",
+    )
 
 
 @app.command("show")
-def show(topic: Topic, message_id: Id, url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
-    """Show one delayed message: whether it waits, was delivered or cancelled. Exits with 3 when nobody knows it."""
+def show(
+    topic: Topic, message_id: Id, url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE
+) -> None:
+    """Show a delayed message and its state: scheduled, delivered or cancelled.
+
+    Exits with 3 if it is unknown.
+    """
     message = with_client(url, config, lambda mq: _known(mq, topic, message_id))
     if output is OutputFormat.TABLE:
         for word, value in _row(message).items():
@@ -83,13 +98,16 @@ def show(topic: Topic, message_id: Id, url: Url = None, config: ClientFile = Non
 @app.command("cancel")
 def cancel(
     topic: Topic,
-    message_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The messages' ids.", show_default=False)],
+    message_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Message ids.", show_default=False)],
     yes: Yes = False,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """See to it that messages are never delivered. Without --yes it only shows them, and exits with 1; so it does where one was not cancelled."""
+    """Cancel delayed messages.
+
+    Without --yes, only shows them and exits with 1; also exits with 1 if one is not cancelled.
+    """
     outcomes: dict[str, str]
     if yes:
 
@@ -105,9 +123,14 @@ def cancel(
 
         outcomes = with_client(url, config, look)
     word = "outcome" if yes else "state"
-    write_rows([{"message_id": each, word: outcome} for each, outcome in outcomes.items()], ["message_id", word], output, none="")
+    write_rows(
+        [{"message_id": each, word: outcome} for each, outcome in outcomes.items()],
+        ["message_id", word],
+        output,
+        none="",
+    )
     if not yes:
-        _print_confirmation_hint(output, "those that are scheduled are cancelled, which cannot be undone")
+        _print_confirmation_hint(output, "cancel the scheduled messages. This cannot be undone")
     if set(outcomes.values()) - {"cancelled", "cancelled-before"}:
         raise typer.Exit(EXIT_FAILED)
 
@@ -115,13 +138,13 @@ def cancel(
 @app.command("cancel-batch")
 def cancel_batch(
     topic: Topic,
-    batch_id: Annotated[str, typer.Argument(metavar="BATCH", help="The batch_id that they were sent with.", show_default=False)],
+    batch_id: Annotated[str, typer.Argument(metavar="BATCH", help="batch_id of the messages.", show_default=False)],
     yes: Yes = False,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Cancel everything of a batch that waits now, by one record. Without --yes it only counts, and exits with 1."""
+    """Cancel all delayed messages of a batch. Without --yes, only counts them and exits with 1."""
 
     async def use(mq: AsyncClient) -> int:
         if yes:
@@ -137,16 +160,16 @@ def cancel_batch(
     count = with_client(url, config, use)
     if yes:
         if output is OutputFormat.TABLE:
-            sys.stdout.write(f"What waited of batch {plain(batch_id)} in {topic} will not be delivered.\n")
+            sys.stdout.write(f"cancelled batch {plain(batch_id)} in {topic}\n")
         else:
             write_value({"topic": topic, "batch_id": batch_id, "cancelled": True}, output)
         return
     more = " or more" if count == _MAX_COUNTED else ""
     if output is OutputFormat.TABLE:
-        sys.stdout.write(f"{count}{more} messages of batch {plain(batch_id)} wait in {topic}.\n")
+        sys.stdout.write(f"{count}{more} messages of batch {plain(batch_id)} are scheduled in {topic}.\n")
     else:
         write_value({"topic": topic, "batch_id": batch_id, "waiting": count, "cancelled": False}, output)
-    _print_confirmation_hint(output, "they are cancelled, which cannot be undone")
+    _print_confirmation_hint(output, "cancel them. This cannot be undone")
 
 
 @app.command("reschedule")
@@ -155,19 +178,30 @@ def reschedule(
     message_id: Id,
     delay: Annotated[
         str | None,
-        typer.Option("--delay", metavar="DURATION", help="Deliver it so long from now: 90s, 2h30m, or seconds.", show_default=False),
+        typer.Option(
+            "--delay",
+            metavar="DURATION",
+            help="Delay from now, such as 90s or 2h30m; a plain number is in seconds.",
+            show_default=False,
+        ),
     ] = None,
     deliver_at: Annotated[
-        str | None, typer.Option("--deliver-at", metavar="TIME", help="Deliver it then; 2026-01-31T12:00:00Z.", show_default=False)
+        str | None,
+        typer.Option(
+            "--deliver-at", metavar="TIME", help="Delivery time, such as 2026-01-31T12:00:00Z.", show_default=False
+        ),
     ] = None,
     yes: Yes = False,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Deliver a message that waits at another time. Without --yes it only shows it, and exits with 1."""
+    """Change the delivery time of a delayed message.
+
+    Without --yes, only shows the message and exits with 1.
+    """
     if (delay is None) == (deliver_at is None):
-        raise typer.BadParameter("say when: either --delay DURATION or --deliver-at TIME", param_hint="--delay")
+        raise typer.BadParameter("give exactly one of --delay DURATION and --deliver-at TIME", param_hint="--delay")
     due = None if deliver_at is None else moment(deliver_at, "--deliver-at")
     wait = None if delay is None else seconds(delay, "--delay")
 
@@ -182,22 +216,22 @@ def reschedule(
     elif yes:
         sys.stdout.write(f"{message.message_id} is due at {_time(message.due_at)}\n")
     else:
-        sys.stdout.write(f"{message.message_id} is {message.state.value}, and due at {_time(message.due_at)}\n")
+        sys.stdout.write(f"{message.message_id} is {message.state.value} and due at {_time(message.due_at)}\n")
     if not yes:
-        _print_confirmation_hint(output, f"it is due {f'in {wait:g} s' if due is None else f'at {_time(due)}'}")
+        _print_confirmation_hint(output, f"deliver it {f'in {wait:g} s' if due is None else f'at {_time(due)}'}")
 
 
 async def _known(mq: AsyncClient, topic: str, message_id: str) -> ScheduledMessage:
     found = await mq.timers.get(topic, message_id)
     if found is None:
-        typer.echo(f"{topic} has no delayed message {message_id}, or not any more", err=True)
+        typer.echo(f"{topic} has no delayed message {message_id}", err=True)
         raise typer.Exit(EXIT_NOT_FOUND)
     return found
 
 
 def _print_confirmation_hint(output: OutputFormat, what: str) -> None:
     if output is OutputFormat.TABLE:
-        sys.stdout.write(f"Nothing was changed. Say --yes, and {what}.\n")
+        sys.stdout.write(f"Nothing was changed. Use --yes to {what}.\n")
     raise typer.Exit(EXIT_FAILED)
 
 

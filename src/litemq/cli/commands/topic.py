@@ -1,4 +1,4 @@
-"""``litemq topic``: create, delete, list and describe topics, and their archives."""
+"""``litemq topic``: create, alter, describe and delete topics, and show their archives."""
 
 from __future__ import annotations
 
@@ -15,47 +15,81 @@ from litemq.types import ArchivedChoice, Priorities, WhenFull
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
-    from litemq.client.engine.archives import ArchiveFact
-    from litemq.client.engine.engine import TopicFact
+    from litemq.client.engine.archives import ArchiveInfo
+    from litemq.client.engine.engine import TopicInfo
 
 __all__ = ["app"]
 
 app = new_noun("topic")
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False)]
 Ttl = Annotated[
-    float | None, typer.Option("--ttl", min=0, help="Seconds that messages are worth which name no time; 0: they stay.", show_default=False)
+    float | None,
+    typer.Option(
+        "--ttl",
+        min=0,
+        help="Default TTL in seconds for messages sent without one; 0 means no expiry.",
+        show_default=False,
+    ),
 ]
 ArchiveWait = Annotated[
     float | None,
-    typer.Option("--archive-wait", min=0, help="With drop-with-record: seconds that retention waits for the archive.", show_default=False),
+    typer.Option(
+        "--archive-wait",
+        min=0,
+        help="Seconds that retention waits for the archive with drop-with-record.",
+        show_default=False,
+    ),
 ]
 CheckAfter = Annotated[
     float | None,
-    typer.Option("--check-after", min=0, help="Seconds until producers are asked for a transaction's outcome.", show_default=False),
+    typer.Option(
+        "--check-after",
+        min=0,
+        help="Seconds before the broker first asks producers for a transaction's outcome.",
+        show_default=False,
+    ),
 ]
-CheckEvery = Annotated[float | None, typer.Option("--check-every", min=0, help="Seconds until they are asked again.", show_default=False)]
-MaxChecks = Annotated[int | None, typer.Option("--max-checks", min=0, help="How often they are asked.", show_default=False)]
+CheckEvery = Annotated[
+    float | None, typer.Option("--check-every", min=0, help="Seconds between further checks.", show_default=False)
+]
+MaxChecks = Annotated[
+    int | None,
+    typer.Option(
+        "--max-checks", min=0, help="Number of checks before the transaction becomes a dead letter.", show_default=False
+    ),
+]
 
 
 @app.callback()
 def topic() -> None:
-    """Create, delete, list and describe topics, and their archives."""
+    """Create, alter, describe and delete topics."""
 
 
 @app.command("create")
 def create(
     name: Topic,
-    queues: Annotated[int, typer.Option("--queues", min=1, max=65536, help="Queues on each broker.")] = 4,
-    brokers: Annotated[list[str] | None, typer.Option("--broker", help="Only on this broker; may be repeated.")] = None,
+    queues: Annotated[int, typer.Option("--queues", min=1, max=65536, help="Number of queues on each broker.")] = 4,
+    brokers: Annotated[
+        list[str] | None, typer.Option("--broker", help="Broker to create the topic on; repeatable; default: all.")
+    ] = None,
     priorities: Annotated[
-        Priorities, typer.Option("--priorities", help="Eight classes a queue: the highest first, or each its share.")
+        Priorities,
+        typer.Option("--priorities", help="Priority classes: none, strict (highest first) or weighted (shared)."),
     ] = "none",
     ttl: Ttl = None,
-    max_backlog: Annotated[int, typer.Option("--max-backlog", min=0, help="Messages of a queue that may wait; 0: the default.")] = 0,
-    when_full: Annotated[WhenFull, typer.Option("--when-full", help="What becomes of a message that is over it.")] = "reject",
+    max_backlog: Annotated[
+        int, typer.Option("--max-backlog", min=0, help="Maximum unconsumed messages per queue; 0 means the default.")
+    ] = 0,
+    when_full: Annotated[
+        WhenFull, typer.Option("--when-full", help="Action for messages above --max-backlog.")
+    ] = "reject",
     archived: Annotated[
-        ArchivedChoice, typer.Option("--archived", help="Whether retention waits for the archive: until it has come, or for a time.")
+        ArchivedChoice,
+        typer.Option(
+            "--archived",
+            help="Retention before archival: no (never waits), block (waits), drop-with-record (waits --archive-wait).",
+        ),
     ] = "no",
     archive_wait: ArchiveWait = None,
     check_after: CheckAfter = None,
@@ -65,9 +99,9 @@ def create(
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Create a topic on all brokers, or on those that are named. A topic that is there already stays as it is."""
+    """Create a topic. An existing topic is not changed."""
 
-    async def use(mq: AsyncClient) -> TopicFact:
+    async def use(mq: AsyncClient) -> TopicInfo:
         return await mq.admin.create_topic(
             name,
             queues=queues,
@@ -91,18 +125,31 @@ def alter(
     name: Topic,
     ttl: Ttl = None,
     max_backlog: Annotated[
-        int | None, typer.Option("--max-backlog", min=0, help="Messages of a queue that may wait; 0: the default.", show_default=False)
+        int | None,
+        typer.Option(
+            "--max-backlog",
+            min=0,
+            help="Maximum unconsumed messages per queue; 0 means the default.",
+            show_default=False,
+        ),
     ] = None,
     when_full: Annotated[
-        WhenFull | None, typer.Option("--when-full", help="What becomes of a message that is over it.", show_default=False)
+        WhenFull | None,
+        typer.Option("--when-full", help="Action for messages above --max-backlog.", show_default=False),
     ] = None,
     priorities: Annotated[
         Literal["strict", "weighted"] | None,
-        typer.Option("--priorities", help="Under leases: the highest first, or each its share.", show_default=False),
+        typer.Option(
+            "--priorities", help="Priority of leases: strict (highest first) or weighted (shared).", show_default=False
+        ),
     ] = None,
     archived: Annotated[
         ArchivedChoice | None,
-        typer.Option("--archived", help="Whether retention waits for the archive: until it has come, or for a time.", show_default=False),
+        typer.Option(
+            "--archived",
+            help="Retention before archival: no (never waits), block (waits), drop-with-record (waits --archive-wait).",
+            show_default=False,
+        ),
     ] = None,
     archive_wait: ArchiveWait = None,
     check_after: CheckAfter = None,
@@ -112,9 +159,9 @@ def alter(
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Change settings of a topic; what is not named stays as it is."""
+    """Change settings of a topic. Omitted settings keep their values."""
 
-    async def use(mq: AsyncClient) -> TopicFact:
+    async def use(mq: AsyncClient) -> TopicInfo:
         return await mq.admin.alter_topic(
             name,
             ttl=ttl,
@@ -135,15 +182,21 @@ def alter(
 def archive(
     name: Topic,
     moved_to: Annotated[
-        str, typer.Option("--moved-to", metavar="LOCATION", help="Say that the archive is there by now.", show_default=False)
+        str,
+        typer.Option(
+            "--moved-to",
+            metavar="LOCATION",
+            help="Record that the archive has moved to this location.",
+            show_default=False,
+        ),
     ] = "",
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show where a topic's archive is, and how far it has come."""
+    """Show the location and progress of a topic's archive."""
 
-    async def use(mq: AsyncClient) -> tuple[ArchiveFact, TopicFact]:
+    async def use(mq: AsyncClient) -> tuple[ArchiveInfo, TopicInfo]:
         fact = await (mq.admin.move_archive(name, moved_to) if moved_to else mq.admin.describe_archive(name))
         return fact, await mq.admin.describe_topic(name)
 
@@ -159,36 +212,41 @@ def archive(
         }
         for one in fact.queues
     ]
-    heard = datetime.fromtimestamp(fact.reported_at / 1000, UTC).isoformat(timespec="seconds") if fact.reported_at else "-"
+    reported = (
+        datetime.fromtimestamp(fact.reported_at / 1000, UTC).isoformat(timespec="seconds") if fact.reported_at else "-"
+    )
     if output is not OutputFormat.TABLE:
-        write_value({"topic": name, "location": fact.location, "heard of": heard, "queues": rows}, output)
+        write_value({"topic": name, "location": fact.location, "heard of": reported, "queues": rows}, output)
         return
     if not fact.location:
-        sys.stdout.write(f"topic {name}: nobody has told of an archive yet\n")
+        sys.stdout.write(f"topic {name}: not archived yet\n")
         return
-    sys.stdout.write(f"topic {name}: archived in {fact.location}, last heard of at {heard}\n\n")
-    write_rows(rows, ["broker", "queue", "from", "to", "behind"], output, none="It has nothing yet.")
+    sys.stdout.write(f"topic {name}: archived in {fact.location}, last report at {reported}\n\n")
+    write_rows(rows, ["broker", "queue", "from", "to", "behind"], output, none="The archive is empty.")
 
 
 @app.command("delete")
 def delete(
     name: Topic,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Apply the change.")] = False,
     url: Url = None,
     config: ClientFile = None,
 ) -> None:
-    """Delete a topic and all of its messages. Without --yes it only says what would go, and exits with 1."""
+    """Delete a topic and its messages.
+
+    Without --yes, only shows what would be deleted and exits with 1.
+    """
 
     async def use(mq: AsyncClient) -> None:
         fact = await mq.admin.describe_topic(name)
         brokers = sorted({queue.broker for queue in fact.queues})
         messages = sum(queue.next - queue.least for queue in fact.queues)
-        what = f"topic {name}, with {len(fact.queues)} queues on {', '.join(brokers)} and {messages} messages"
+        what = f"topic {name} with {len(fact.queues)} queues on {', '.join(brokers)} and {messages} messages"
         if yes:
             await mq.admin.delete_topic(name)
         sys.stdout.write(f"{'deleted' if yes else 'would delete'} {what}\n")
         if not yes:
-            sys.stdout.write("Nothing was changed. Say --yes to do it; it cannot be undone.\n")
+            sys.stdout.write("Nothing was changed. Use --yes to apply. This cannot be undone.\n")
             raise typer.Exit(1)
 
     with_client(url, config, use)
@@ -196,41 +254,49 @@ def delete(
 
 @app.command("list")
 def list_(url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
-    """List the topics of the cluster."""
+    """List topics."""
 
     async def use(mq: AsyncClient) -> dict[str, int]:
         return await mq.admin.topics()
 
     found = with_client(url, config, use)
     rows = [{"topic": name, "queues": queues} for name, queues in sorted(found.items())]
-    write_rows(rows, ["topic", "queues"], output, none="There are no topics yet. Create one with: litemq topic create NAME")
+    write_rows(
+        rows, ["topic", "queues"], output, none="There are no topics yet. Create one with: litemq topic create NAME"
+    )
 
 
 @app.command("describe")
 def describe(name: Topic, url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
-    """Show a topic's queues, and the messages that are in them."""
+    """Show a topic's settings and queues."""
 
-    async def use(mq: AsyncClient) -> TopicFact:
+    async def use(mq: AsyncClient) -> TopicInfo:
         return await mq.admin.describe_topic(name)
 
     _show(with_client(url, config, use), output)
 
 
-def _show(fact: TopicFact, output: OutputFormat) -> None:
+def _show(fact: TopicInfo, output: OutputFormat) -> None:
     rows = [
-        {"broker": one.broker, "queue": one.queue_id, "from": one.least, "to": one.next, "messages": one.next - one.least}
+        {
+            "broker": one.broker,
+            "queue": one.queue_id,
+            "from": one.least,
+            "to": one.next,
+            "messages": one.next - one.least,
+        }
         for one in fact.queues
     ]
     if output is OutputFormat.TABLE:
         messages = sum(one.next - one.least for one in fact.queues)
         sys.stdout.write(f"topic {fact.topic}: {len(rows)} queues, {messages} messages{_settings(fact)}\n\n")
-        write_rows(rows, ["broker", "queue", "from", "to", "messages"], output, none="It has no queues.")
+        write_rows(rows, ["broker", "queue", "from", "to", "messages"], output, none="The topic has no queues.")
     else:
         write_value({"topic": fact.topic, "settings": fact.settings._asdict(), "queues": rows}, output)
 
 
-def _settings(fact: TopicFact) -> str:
-    """Those that are not as they are by themselves."""
+def _settings(fact: TopicInfo) -> str:
+    """Format the settings that differ from their defaults."""
     chosen = fact.settings
     parts = []
     if chosen.priorities != "none":
@@ -238,17 +304,17 @@ def _settings(fact: TopicFact) -> str:
     if chosen.ttl_ms:
         parts.append(f"ttl {chosen.ttl_ms / 1000:g} s")
     if chosen.max_backlog:
-        parts.append(f"at most {chosen.max_backlog} waiting")
+        parts.append(f"max backlog {chosen.max_backlog}")
     if chosen.when_full != "reject":
-        parts.append("more goes to the dead letters")
+        parts.append("excess messages become dead letters")
     if chosen.archived != "no":
         parts.append(f"archived: {chosen.archived}")
     if chosen.archive_wait_ms:
-        parts.append(f"waits {chosen.archive_wait_ms / 1000:g} s for its archive")
+        parts.append(f"archive wait {chosen.archive_wait_ms / 1000:g} s")
     if chosen.check_after_ms:
-        parts.append(f"transactions are asked for after {chosen.check_after_ms / 1000:g} s")
+        parts.append(f"transactions checked after {chosen.check_after_ms / 1000:g} s")
     if chosen.check_every_ms:
-        parts.append(f"asked for again every {chosen.check_every_ms / 1000:g} s")
+        parts.append(f"checked again every {chosen.check_every_ms / 1000:g} s")
     if chosen.max_checks:
-        parts.append(f"asked for {chosen.max_checks} times")
+        parts.append(f"max checks {chosen.max_checks}")
     return "".join(f", {each}" for each in parts)

@@ -1,4 +1,4 @@
-"""``litemq tx``: list transactions that wait for their outcome, look at one, commit it, roll it back."""
+"""``litemq tx``: list, show, commit and roll back pending transactions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows,
 
 if TYPE_CHECKING:
     from litemq import AsyncClient, Message, TransactionState
-    from litemq.client.engine.transactions import TransactionFact
+    from litemq.client.engine.transactions import TransactionInfo
 
 __all__ = ["app"]
 
@@ -24,7 +24,7 @@ app = new_noun("tx")
 
 
 class State(StrEnum):
-    """What ``--state`` takes."""
+    """Values of ``--state``."""
 
     UNDECIDED = "undecided"
     COMMITTED = "committed"
@@ -32,32 +32,39 @@ class State(StrEnum):
     DEAD = "dead"
 
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The transaction, as `litemq tx list` names it.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Transaction id, from `litemq tx list`.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Apply the change.")]
 
 
 @app.callback()
 def tx() -> None:
-    """List transactions that wait for their outcome, look at one, commit it, roll it back."""
+    """List, commit and roll back pending transactions."""
 
 
 @app.command("list")
 def list_(
-    group: Annotated[str, typer.Option("--group", help="Of this producer group.")] = "",
-    topic: Annotated[str, typer.Option("--topic", help="With messages for this topic.")] = "",
+    group: Annotated[str, typer.Option("--group", help="Only transactions of this producer group.")] = "",
+    topic: Annotated[str, typer.Option("--topic", help="Only transactions with messages for this topic.")] = "",
     state: Annotated[
-        State | None, typer.Option("--state", help="In this state; those that ended are remembered for a while.", show_default=False)
+        State | None,
+        typer.Option(
+            "--state",
+            help="Only transactions in this state; ended transactions are listed for a limited time.",
+            show_default=False,
+        ),
     ] = None,
-    older_than: Annotated[float, typer.Option("--older-than", metavar="SECONDS", min=0, help="Begun so long ago, or longer.")] = 0,
-    sinks: Annotated[bool, typer.Option("--sinks", help="Also those of jobs that write by Spark.")] = False,
-    most: Annotated[int, typer.Option("-n", "--most", min=1, help="How many at most.")] = 100,
+    older_than: Annotated[
+        float, typer.Option("--older-than", metavar="SECONDS", min=0, help="Minimum age in seconds.")
+    ] = 0,
+    sinks: Annotated[bool, typer.Option("--sinks", help="Include transactions of Spark sinks.")] = False,
+    most: Annotated[int, typer.Option("-n", "--most", min=1, help="Maximum number to list.")] = 100,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """List transactions that have not ended; with --state, those in it."""
+    """List pending transactions, or those in --state."""
 
-    async def use(mq: AsyncClient) -> list[TransactionFact]:
+    async def use(mq: AsyncClient) -> list[TransactionInfo]:
         chosen = None if state is None else state.value
         return await mq.transactions.select(
             group_id=group, topic=topic, state=chosen, older_than=older_than, include_sinks=sinks, most=most
@@ -65,20 +72,31 @@ def list_(
 
     rows = [_row(fact) for fact in with_client(url, config, use)]
     columns = ["transaction", "state", "begun_at", "topics", "messages", "checks", "next_check_at"]
-    write_rows(rows, columns, output, none="No transaction waits." if state is None else f"No transaction is {state.value}.")
+    write_rows(
+        rows,
+        columns,
+        output,
+        none="There are no pending transactions." if state is None else f"There are no {state.value} transactions.",
+    )
 
 
 @app.command("show")
 def show(transaction_id: Id, url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
-    """Show a transaction, who was asked for its outcome, and its messages. Exits with 3 when its broker does not know it."""
+    """Show a transaction, its checks and its messages.
 
-    async def use(mq: AsyncClient) -> tuple[TransactionFact, list[Message]]:
+    Exits with 3 if it is unknown to its broker.
+    """
+
+    async def use(mq: AsyncClient) -> tuple[TransactionInfo, list[Message]]:
         return await mq.transactions.get(transaction_id), await mq.transactions.messages(transaction_id)
 
     fact, messages = with_client(url, config, use)
     _check_known(fact)
     if output is not OutputFormat.TABLE:
-        write_value({**_row(fact), "story": _check_history(fact), "contents": [as_value(message) for message in messages]}, output)
+        write_value(
+            {**_row(fact), "story": _check_history(fact), "contents": [as_value(message) for message in messages]},
+            output,
+        )
         return
     for word, value in _row(fact).items():
         if value not in ("", None):
@@ -91,18 +109,24 @@ def show(transaction_id: Id, url: Url = None, config: ClientFile = None, output:
 
 @app.command("commit")
 def commit(transaction_id: Id, yes: Yes = False, url: Url = None, config: ClientFile = None) -> None:
-    """Let everybody see a transaction's messages. Without --yes it only shows them, and exits with 1."""
+    """Commit a transaction and deliver its messages.
+
+    Without --yes, only shows what would change and exits with 1.
+    """
     _end(transaction_id, url, config, is_commit=True, yes=yes)
 
 
 @app.command("rollback")
 def rollback(transaction_id: Id, yes: Yes = False, url: Url = None, config: ClientFile = None) -> None:
-    """See to it that nobody sees a transaction's messages. Without --yes it only shows them, and exits with 1."""
+    """Roll back a transaction and discard its messages.
+
+    Without --yes, only shows what would change and exits with 1.
+    """
     _end(transaction_id, url, config, is_commit=False, yes=yes)
 
 
 def _end(transaction_id: str, url: str | None, config: ClientFile, *, is_commit: bool, yes: bool) -> None:
-    async def use(mq: AsyncClient) -> TransactionFact:
+    async def use(mq: AsyncClient) -> TransactionInfo:
         fact = await mq.transactions.get(transaction_id)
         if yes:
             await (mq.transactions.commit(transaction_id) if is_commit else mq.transactions.rollback(transaction_id))
@@ -112,24 +136,27 @@ def _end(transaction_id: str, url: str | None, config: ClientFile, *, is_commit:
     _check_known(fact)
     what = f"{fact.messages} message{'' if fact.messages == 1 else 's'} for {', '.join(fact.topics) or 'its topic'}"
     if yes:
-        sys.stdout.write(f"{transaction_id} is {'committed' if is_commit else 'rolled back'}.\n")
+        sys.stdout.write(f"{'committed' if is_commit else 'rolled back'} {transaction_id}\n")
         return
     if _word(fact.state) == State.UNDECIDED.value:
-        sys.stdout.write(f"Would {'commit' if is_commit else 'roll back'} {transaction_id}: {what}.\n")
-        sys.stdout.write("Nothing was changed. Say --yes to do it; it cannot be undone.\n")
+        sys.stdout.write(f"would {'commit' if is_commit else 'roll back'} {transaction_id}: {what}\n")
+        sys.stdout.write("Nothing was changed. Use --yes to apply. This cannot be undone.\n")
     else:
-        sys.stdout.write(f"{transaction_id} is {_word(fact.state)} already.\n")
+        sys.stdout.write(f"{transaction_id} is already {_word(fact.state)}\n")
     raise typer.Exit(EXIT_FAILED)
 
 
-def _check_known(fact: TransactionFact) -> None:
+def _check_known(fact: TransactionInfo) -> None:
     if _word(fact.state) == "not-known":
-        typer.echo(f"broker {fact.broker} does not know transaction {fact.transaction_id}, or has forgotten how it ended", err=True)
+        typer.echo(
+            f"broker {fact.broker} does not know transaction {fact.transaction_id}; it may have ended long ago",
+            err=True,
+        )
         raise typer.Exit(EXIT_NOT_FOUND)
 
 
-def _row(fact: TransactionFact) -> dict[str, object]:
-    is_open = fact.stored_at > 0  # of one that has ended, a broker keeps only how
+def _row(fact: TransactionInfo) -> dict[str, object]:
+    is_open = fact.stored_at > 0  # of an ended transaction, the broker keeps only the outcome
     return {
         "transaction": fact.transaction_id,
         "broker": fact.broker,
@@ -145,12 +172,14 @@ def _row(fact: TransactionFact) -> dict[str, object]:
     }
 
 
-def _check_history(fact: TransactionFact) -> list[dict[str, str]]:
-    outcomes = {True: "which said that it does not know", False: "which has not answered"}
+def _check_history(fact: TransactionInfo) -> list[dict[str, str]]:
+    outcomes = {True: "answered unknown", False: "no answer"}
     return [
         {
             "at": format_time(each.at),
-            "said": f"asked {each.asked}, {outcomes[each.unknown]}" if each.asked else "nobody of the group was there",
+            "said": f"asked {each.asked}: {outcomes[each.unknown]}"
+            if each.asked
+            else "no producer of the group was connected",
         }
         for each in fact.story
     ]

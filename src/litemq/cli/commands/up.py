@@ -1,4 +1,4 @@
-"""``litemq up``: a NameServer and a broker here, with nothing to set."""
+"""``litemq up``: a NameServer and a broker on this machine, without configuration."""
 
 from __future__ import annotations
 
@@ -22,18 +22,23 @@ __all__ = ["app"]
 app = new_noun("up")
 
 _DEFAULT_NAMESERVER: Final = ("127.0.0.1", 9876)
-# Beyond what a child gives itself.
+# Added to the shutdown timeout of a child.
 _GRACE_S: Final = 10.0
 
 
 @app.command("up")
 def up(
-    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Where the data goes; made if it is missing.")] = Path("litemq-data"),
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Data directory; created if missing.")] = Path(
+        "litemq-data"
+    ),
     host: Annotated[
-        str, typer.Option("--host", envvar=["LITEMQ_UP_HOST", "LITEMQ_BROKER_HOST"], help="The address to listen on.")
+        str, typer.Option("--host", envvar=["LITEMQ_UP_HOST", "LITEMQ_BROKER_HOST"], help="Address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", envvar=["LITEMQ_UP_PORT", "LITEMQ_BROKER_PORT"], min=0, max=65535, help="The broker's port.")
+        int,
+        typer.Option(
+            "--port", envvar=["LITEMQ_UP_PORT", "LITEMQ_BROKER_PORT"], min=0, max=65535, help="Port of the broker."
+        ),
     ] = 10911,
     nameserver_port: Annotated[
         int,
@@ -42,11 +47,11 @@ def up(
             envvar=["LITEMQ_UP_NAMESERVER_PORT", "LITEMQ_NAMESERVER_PORT"],
             min=1,
             max=65535,
-            help="The NameServer's port, which clients are given.",
+            help="Port of the NameServer, which clients connect to.",
         ),
     ] = 9876,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen on other addresses than this machine's own, with nobody's rights checked.")
+        bool, typer.Option("--insecure", help="Allow listening on non-loopback addresses without access control.")
     ] = False,
     shutdown_timeout: Annotated[
         str,
@@ -54,18 +59,18 @@ def up(
             "--shutdown-timeout",
             envvar=["LITEMQ_UP_SHUTDOWN_TIMEOUT", "LITEMQ_BROKER_SHUTDOWN_TIMEOUT"],
             metavar="DURATION",
-            help="How long a stop may take.",
+            help="Maximum time for a graceful shutdown.",
         ),
     ] = "30s",
     log_level: LogLevel = Level.WARNING,
 ) -> None:
-    """Run a NameServer and a broker here until Ctrl-C or SIGTERM: what development needs.
+    """Run a NameServer and a broker for development until Ctrl-C or SIGTERM.
 
-    Topics are created by the first message. Both stop when this process ends, however that comes about; if one of them ends by itself,
-    the other is stopped, too. Every setting of `litemq broker` can be given as its variable of the environment.
+    Topics are created by their first message. Both servers stop when this process ends, and if one
+    of them exits, the other one is stopped. The environment variables of `litemq broker` apply.
     """
     if port == nameserver_port:
-        raise typer.BadParameter(f"{port} is the NameServer's port, too: each needs one of its own", param_hint="--port")
+        raise typer.BadParameter(f"{port} is also the NameServer's port: choose another one", param_hint="--port")
     shutdown_s = parse_duration(shutdown_timeout)
     common = {"host": host, "insecure": insecure or None}
     nameserver = {**common, "port": nameserver_port, "data_path": str(data / "nameserver")}
@@ -89,14 +94,15 @@ def up(
         )
     except AddressInUseError as error:
         raise AddressInUseError(
-            f"{error}. If that is a LiteMQ, use it as it is; else choose other ports: litemq up --nameserver-port 9877 --port 10921"
+            f"{error}. If LiteMQ is already running, use it; otherwise choose other ports: "
+            "litemq up --nameserver-port 9877 --port 10921"
         ) from None
     finally:
         lock.release()
 
 
 def _reachable(host: str) -> str:
-    """Where this machine itself finds a server that listens everywhere."""
+    """Return the address at which this machine reaches a server listening on ``host``."""
     return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 (compared only)
 
 
@@ -107,7 +113,7 @@ def _lock(data: Path) -> DirectoryLock:
     except StoreLockedError:
         holder = (data / "lock").read_text(errors="replace").strip()
         raise StoreLockedError(
-            f"litemq up is already running here with pid {holder}, with its data in {data}: use it as it is, "
+            f"litemq up is already running with pid {holder} and data in {data}: use it, "
             f"stop it with Ctrl-C or `kill {holder}`, or start another one with --data, --port and --nameserver-port"
         ) from None
 
@@ -115,12 +121,16 @@ def _lock(data: Path) -> DirectoryLock:
 def _announce(data: Path, children: list[Child]) -> None:
     addresses = [f"{child.name} {child.address[0]}:{child.address[1]}" for child in children if child.address]
     nameserver = children[0].address or _DEFAULT_NAMESERVER
-    variable = "" if nameserver == _DEFAULT_NAMESERVER else f"  export LITEMQ_URL=litemq://{_reachable(nameserver[0])}:{nameserver[1]}\n"
+    variable = (
+        ""
+        if nameserver == _DEFAULT_NAMESERVER
+        else f"  export LITEMQ_URL=litemq://{_reachable(nameserver[0])}:{nameserver[1]}\n"
+    )
     sys.stdout.write(
         f"LiteMQ is ready: {', '.join(addresses)}, data in {data}\n\n"
-        f"Now type, in another terminal:\n{variable}"
+        f"Now run, in another terminal:\n{variable}"
         "  litemq message send orders '{\"id\": 1}'\n"
         "  litemq message tail orders\n\n"
-        "Ctrl-C stops it.\n"
+        "Press Ctrl-C to stop.\n"
     )
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""``litemq worker``: a program's handlers in processes of their own, which are replaced when they are worn out."""
+"""``litemq worker``: the handlers of a client, run in a pool of processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ app = new_noun("worker")
 @app.command("worker")
 def worker(
     target: Annotated[
-        str, typer.Argument(metavar="MODULE:NAME", help="The module, and the client in it, such as shop.handlers:mq.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="MODULE:NAME",
+            help="Module and the name of the client in it, such as shop.handlers:mq.",
+            show_default=False,
+        ),
     ],
     concurrency: Annotated[
         int | None,
@@ -31,26 +36,32 @@ def worker(
             "--concurrency",
             min=1,
             max=10_000,
-            help="Messages at the same time, for each handler that says nothing itself.",
+            help="Concurrent messages per handler, for handlers that do not set it.",
             show_default=False,
         ),
     ] = None,
-    processes: Annotated[int, typer.Option("--processes", min=1, max=256, help="How many processes.")] = 1,
+    processes: Annotated[int, typer.Option("--processes", min=1, max=256, help="Number of processes.")] = 1,
     shutdown_timeout: Annotated[
-        str, typer.Option("--shutdown-timeout", metavar="DURATION", help="How long handlers that run may take to finish after a stop.")
+        str,
+        typer.Option(
+            "--shutdown-timeout", metavar="DURATION", help="Maximum time for running handlers to finish after a stop."
+        ),
     ] = "30s",
     stall_timeout: Annotated[
         str,
         typer.Option(
-            "--stall-timeout", metavar="DURATION", help="A process whose event loop does not turn for so long is ended, and replaced."
+            "--stall-timeout",
+            metavar="DURATION",
+            help="Time after which a process with a blocked event loop is killed and replaced.",
         ),
     ] = "60s",
     log_level: LogLevel = Level.INFO,
 ) -> None:
-    """Run the handlers and tasks that a client in a module has, until Ctrl-C or SIGTERM.
+    """Run the handlers and tasks of a client until Ctrl-C or SIGTERM.
 
-    The module is imported from the current directory, or from what is installed. The first signal takes no more messages and lets handlers
-    finish; the second gives back what is not done. A process in which a handler overran its time limit and cannot be stopped is replaced.
+    The module is imported from the current directory or from the installed packages. The first
+    signal stops receiving messages and lets handlers finish; the second returns unfinished
+    messages. A process is replaced if a handler exceeds its time limit and cannot be stopped.
     """
     module, colon, name = target.partition(":")
     if not (module and colon and name):
@@ -70,12 +81,12 @@ def worker(
 
 def _announce(target: str, processes: int, handlers: list[str]) -> None:
     count = f"{processes} process{'es' if processes > 1 else ''}"
-    sys.stdout.write(f"{target} is at work in {count}: {', '.join(handlers)}\n")
+    sys.stdout.write(f"{target} is running in {count}: {', '.join(handlers)}\n")
     sys.stdout.flush()
 
 
 def _seconds(duration: str, flag: str) -> float:
     seconds = parse_duration(duration)
     if seconds <= 0:
-        raise InvalidArgumentError(f"{flag} {duration}: choose more than nothing, such as 30s")
+        raise InvalidArgumentError(f"{flag} {duration}: choose a positive duration, such as 30s")
     return seconds

@@ -1,1 +1,4 @@
-"""Settings of the commands: one table a program; flag, environment, TOML and default, in this order."""
+"""Settings of the programs, one table per program.
+
+A flag overrides the environment, which overrides the TOML file, which overrides the default.
+"""

@@ -1,4 +1,4 @@
-"""Kinds of settings: what a flag, a variable or a TOML value may look like, and how it is shown again."""
+"""Value types of settings: parsing from flags, variables and TOML, and formatting for output."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ _SWITCH: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of value. ``read`` takes what TOML or a command line gives, and raises with what would be right."""
+    """A value type.
+
+    ``read`` parses a TOML value or a command-line string, and raises if it is invalid.
+    """
 
     name: str
     metavar: str
@@ -43,36 +46,40 @@ class Kind:
     may_be_none: bool = False
 
     def or_none(self) -> Kind:
-        """The same, or the word ``none``."""
+        """Return this kind extended by the word ``none``."""
         return Kind(self.name, self.metavar, self.choices, may_be_none=True)
 
     def read(self, value: object) -> object:
-        """The value as a program keeps it: milliseconds, bytes, a tuple."""
+        """Parse ``value`` into the program's unit: milliseconds, bytes or a tuple."""
         if self.may_be_none and isinstance(value, str) and value.strip().lower() == "none":
             return None
         return _READERS[self.name](value, self)
 
     def show(self, value: object) -> object:
-        """The value as somebody would write it."""
+        """Format ``value`` as a user writes it."""
         if value is None:
             return "none" if self.may_be_none else ""
         if self.name == "duration" and isinstance(value, int):
             return _shortest(value, _DURATION_UNITS)
         if self.name == "size" and isinstance(value, int):
-            return _shortest(value, {unit: factor for unit, factor in _SIZE_UNITS.items() if "i" in unit}) if value >= 1024 else value
+            return (
+                _shortest(value, {unit: factor for unit, factor in _SIZE_UNITS.items() if "i" in unit})
+                if value >= 1024
+                else value
+            )
         if isinstance(value, Mapping):
             return "; ".join(f"{name}={text}" for name, text in value.items())
         return list(value) if isinstance(value, tuple) else value
 
 
 def choice(*values: str) -> Kind:
-    """One of a few words."""
+    """Return the kind whose values are ``values``."""
     return Kind("choice", "|".join(values), values)
 
 
 def _text(value: object, _kind: Kind) -> str:
     if not isinstance(value, str):
-        raise ConfigurationError(f"write a text in quotes, not {_toml(value)}")
+        raise ConfigurationError(f"write a quoted string, not {_toml(value)}")
     return value
 
 
@@ -110,7 +117,8 @@ def _size(value: object, kind: Kind) -> int:
     if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())) and match[2] in _SIZE_UNITS:
         return round(float(match[1]) * _SIZE_UNITS[match[2]])
     raise ConfigurationError(
-        f'write a number of bytes, or one with its unit (kB, MB, GB; KiB, MiB, GiB), such as "64MiB"{_or_none(kind)}, not {_toml(value)}'
+        'write a number of bytes, or one with its unit (kB, MB, GB; KiB, MiB, GiB), such as "64MiB"'
+        f"{_or_none(kind)}, not {_toml(value)}"
     )
 
 
@@ -119,7 +127,7 @@ def _texts(value: object, _kind: Kind) -> tuple[str, ...]:
         return tuple(part for part in (part.strip() for part in value.split(",")) if part)
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return tuple(value)
-    raise ConfigurationError(f'write a list of texts, such as ["127.0.0.1:9876"], not {_toml(value)}')
+    raise ConfigurationError(f'write a list of strings, such as ["127.0.0.1:9876"], not {_toml(value)}')
 
 
 def _named_texts(value: object, _kind: Kind) -> dict[str, str]:
@@ -129,7 +137,7 @@ def _named_texts(value: object, _kind: Kind) -> dict[str, str]:
             return {name.strip(): text.strip() for name, _, text in pairs}
     elif isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
         return dict(value)
-    raise ConfigurationError(f'write texts by their names, such as orders = "variant", not {_toml(value)}')
+    raise ConfigurationError(f'write names and strings, such as orders = "variant", not {_toml(value)}')
 
 
 def _choice(value: object, kind: Kind) -> str:
@@ -155,14 +163,14 @@ def _or_none(kind: Kind) -> str:
 
 
 def _toml(value: object) -> str:
-    """A value as it stood in the file."""
+    """Format ``value`` as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _shortest(value: int, units: dict[str, int]) -> str | int:
-    """With the largest unit that divides it."""
+    """Format ``value`` in the largest unit that divides it."""
     for unit, factor in sorted(units.items(), key=lambda item: -item[1]):
         if value and value % factor == 0:
             return f"{value // factor}{unit}"
@@ -179,5 +187,5 @@ NAMED_TEXTS: Final = Kind("named texts", "NAME=TEXT;…")
 
 
 def parse_duration(duration: str) -> float:
-    """How many seconds "30s" or "2h30m" are."""
+    """Return the seconds in ``duration``, such as "30s" or "2h30m"."""
     return _duration(duration, DURATION) / 1000

@@ -1,4 +1,4 @@
-"""Where each value comes from: flag, then environment, then TOML, then default."""
+"""Resolution of settings: a flag wins over the environment, then TOML, then the default."""
 
 from __future__ import annotations
 
@@ -12,19 +12,24 @@ from litemq.cli.configuration.kinds import NAMED_TEXTS
 from litemq.cli.configuration.setting import Setting, Table
 from litemq.errors import ConfigurationError, InvalidArgumentError
 
-__all__ = ["Chosen", "build", "resolve"]
+__all__ = ["ResolvedSetting", "build", "resolve"]
 
 
-class Chosen(NamedTuple):
-    """A setting's value, and who said so."""
+class ResolvedSetting(NamedTuple):
+    """A setting's value, and the flag, variable or file key it came from."""
 
     setting: Setting
     value: Any
     origin: str
 
 
-def resolve(table: Table, *, flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None) -> dict[str, Chosen]:
-    """Every setting of a program, by its field. ``flags`` has those that were given, by field; what is ``None`` was not."""
+def resolve(
+    table: Table, *, flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None
+) -> dict[str, ResolvedSetting]:
+    """Resolve every setting of ``table``, by field.
+
+    ``flags`` holds the flags by field; a flag that is ``None`` was not given.
+    """
     in_file = _read_file(table, file) if file is not None else {}
     chosen = {}
     for setting in table.settings:
@@ -36,17 +41,17 @@ def resolve(table: Table, *, flags: Mapping[str, object], environment: Mapping[s
         elif setting.key in in_file:
             value, origin = in_file[setting.key], f"{file}: {setting.key}"
         else:
-            chosen[setting.field] = Chosen(setting, table.defaults[setting.field], "default")
+            chosen[setting.field] = ResolvedSetting(setting, table.defaults[setting.field], "default")
             continue
         try:
-            chosen[setting.field] = Chosen(setting, setting.kind.read(value), origin)
+            chosen[setting.field] = ResolvedSetting(setting, setting.kind.read(value), origin)
         except ConfigurationError as error:
             raise ConfigurationError(f"{origin}: {error}") from None
     return chosen
 
 
-def build(table: Table, chosen: Mapping[str, Chosen]) -> Any:
-    """Build the program's configuration. An error names the flag, variable or file that the value came from."""
+def build(table: Table, chosen: Mapping[str, ResolvedSetting]) -> Any:
+    """Build the program's configuration. An error names the origin of the invalid value."""
     try:
         return table.config_type(**{field: one.value for field, one in chosen.items() if field not in table.beside})
     except InvalidArgumentError as error:
@@ -57,23 +62,28 @@ def build(table: Table, chosen: Mapping[str, Chosen]) -> Any:
 
 
 def _read_file(table: Table, file: Path) -> dict[str, object]:
-    """What a TOML file says, by dotted key. A key that nobody knows is an error: it would be a setting without effect."""
+    """Read a TOML file, by dotted key.
+
+    An unknown key is an error, since it would have no effect.
+    """
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read: {error.strerror or error}") from None
+        raise ConfigurationError(f"cannot read {file}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file} is not TOML: {error}") from None
+        raise ConfigurationError(f"{file} is not valid TOML: {error}") from None
     known = [setting.key for setting in table.settings]
     whole = {setting.key for setting in table.settings if setting.kind == NAMED_TEXTS}
     found = dict(_leaves(document, "", known, whole))
     for key in found:
         if key not in known:
-            raise ConfigurationError(f"{file}: {key}: there is no such setting{_suggestion(key, known)}")
+            raise ConfigurationError(f"{file}: {key}: unknown setting{_suggestion(key, known)}")
     return found
 
 
-def _leaves(values: Mapping[str, object], prefix: str, known: list[str], whole: set[str]) -> Iterator[tuple[str, object]]:
+def _leaves(
+    values: Mapping[str, object], prefix: str, known: list[str], whole: set[str]
+) -> Iterator[tuple[str, object]]:
     for name, value in values.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict) and key not in whole and (value or any(one.startswith(f"{key}.") for one in known)):
@@ -83,7 +93,7 @@ def _leaves(values: Mapping[str, object], prefix: str, known: list[str], whole: 
 
 
 def _suggestion(key: str, known: list[str]) -> str:
-    """The key that was most likely meant: nearly the same, or the same word under another heading."""
+    """Suggest the closest key: nearly the same one, or the same word in another section."""
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
     same_word = [one for one in known if one.rpartition(".")[2] == key.rpartition(".")[2]]
     words = {one.rpartition(".")[2]: one for one in known}
@@ -91,4 +101,4 @@ def _suggestion(key: str, known: list[str]) -> str:
     for found in (near, same_word, near_word):
         if found:
             return f"; did you mean {found[0]}?"
-    return f". There are: {', '.join(known)}"
+    return f". Known settings: {', '.join(known)}"

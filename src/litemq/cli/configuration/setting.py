@@ -1,4 +1,4 @@
-"""One setting of a program: its key in TOML, its flag and its variable, and the field that it fills."""
+"""Settings of a program: TOML key, flag, environment variable and configuration field."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["Setting", "Table"]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A row of the table. The flag and the variable follow from the key's field unless they are named."""
+    """One setting.
+
+    The flag and the variable derive from ``field`` unless ``name`` or ``variable`` is set.
+    """
 
     key: str
     field: str
@@ -35,33 +38,33 @@ class Setting:
 
 @dataclass(frozen=True)
 class Table:
-    """All settings of one program. ``load`` finds the dataclass that they fill, and is called when it is needed first."""
+    """All settings of one program. ``load`` imports the configuration dataclass, on first use."""
 
     program: str
     load: Callable[[], type[Any]]
     settings: tuple[Setting, ...] = field(repr=False)
-    # What is set here but is no field of the dataclass, with its default.
+    # Defaults of the settings that are not fields of the dataclass.
     beside: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def config_type(self) -> type[Any]:
-        """The dataclass, whose defaults are the defaults."""
+        """The configuration dataclass, which defines the defaults."""
         return self.load()
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """Every setting's default, by its field."""
+        """Defaults by field."""
         found = {**self.beside, **{one.name: _default(one) for one in fields(self.config_type)}}
         return {setting.field: found[setting.field] for setting in self.settings}
 
     def variable(self, setting: Setting) -> str:
-        """The setting's twin in the environment."""
+        """Return the environment variable of ``setting``."""
         name = setting.flag.removeprefix("--").removeprefix(f"{self.program}-")
         return setting.variable or f"LITEMQ_{self.program}_{name}".replace("-", "_").upper()
 
     @property
     def file_variable(self) -> str:
-        """The twin of ``--config``."""
+        """The environment variable of ``--config``."""
         return f"LITEMQ_{self.program}_CONFIG".upper()
 
 

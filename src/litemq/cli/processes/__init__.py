@@ -1,9 +1,10 @@
-"""Servers and workers as processes: in the foreground, as children of ``litemq up``, in a worker pool.
+"""Processes of servers and workers: in the foreground, as children of ``litemq up``, in a worker pool.
 
-Entry points: ``serve`` (one server in the foreground), ``supervise`` (children of ``up``), ``WorkerPool``.
+Entry points: ``serve`` (one server in the foreground), ``supervise`` (children of ``up``),
+``WorkerPool``.
 
-Invariants: a child notices that its parent is gone and stops, also after SIGKILL. The first signal stops in
-good order, the second at once.
+Invariants: a child stops when its parent is gone, even after SIGKILL. The first signal shuts down
+gracefully, the second exits immediately.
 
 May import: ``cli.configuration``, ``cli.rendering``.
 """

@@ -1,12 +1,12 @@
-"""The servers that the command runs, each from the settings that were chosen."""
+"""Broker and NameServer as the command runs them, from resolved settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from litemq.cli.configuration.resolve import Chosen, build
+from litemq.cli.configuration.resolve import ResolvedSetting, build
 from litemq.cli.configuration.tables import BROKER, NAMESERVER
-from litemq.cli.processes.serving import Lifeline, serve
+from litemq.cli.processes.serving import ParentLink, serve
 from litemq.cli.rendering.logs import Level
 from litemq.server.broker_config import BrokerConfig
 from litemq.server.nameserver_config import NameServerConfig
@@ -14,21 +14,23 @@ from litemq.server.nameserver_config import NameServerConfig
 __all__ = ["serve_broker", "serve_nameserver"]
 
 
-def serve_broker(chosen: Mapping[str, Chosen], level: Level, lifeline: Lifeline | None = None) -> None:
+def serve_broker(chosen: Mapping[str, ResolvedSetting], level: Level, parent_link: ParentLink | None = None) -> None:
     """Run a broker until it is stopped."""
     config: BrokerConfig = build(BROKER, chosen)
-    from litemq.server.broker import run_broker  # late: a wrong setting is reported at once
+    from litemq.server.broker import run_broker  # late, so that an invalid setting is reported quickly
 
     serve(
         config.broker_name,
         lambda ready, stop: run_broker(config, ready, stop),
         level=level,
         shutdown_timeout_ms=config.shutdown_timeout_ms,
-        lifeline=lifeline,
+        parent_link=parent_link,
     )
 
 
-def serve_nameserver(chosen: Mapping[str, Chosen], level: Level, lifeline: Lifeline | None = None) -> None:
+def serve_nameserver(
+    chosen: Mapping[str, ResolvedSetting], level: Level, parent_link: ParentLink | None = None
+) -> None:
     """Run a NameServer until it is stopped."""
     config: NameServerConfig = build(NAMESERVER, chosen)
     from litemq.server.nameserver import run_nameserver
@@ -38,5 +40,5 @@ def serve_nameserver(chosen: Mapping[str, Chosen], level: Level, lifeline: Lifel
         lambda ready, stop: run_nameserver(config, ready, stop),
         level=level,
         shutdown_timeout_ms=config.shutdown_timeout_ms,
-        lifeline=lifeline,
+        parent_link=parent_link,
     )

@@ -1,7 +1,8 @@
-"""A server in the foreground: it runs until a signal stops it.
+"""Foreground server: runs until a signal stops it.
 
-The first SIGTERM or Ctrl-C, or a terminal that is closed (SIGHUP), stops it in good order, the second at once. A server that ``litemq up`` started has a line to it, a socket: it
-says there when it is ready, and stops when the other end is gone, however that came about.
+The first SIGTERM, SIGINT or SIGHUP shuts down gracefully, the second exits immediately. A server
+that ``litemq up`` started has a socket to its parent. It reports there that it is ready, and stops
+when the parent's end is closed.
 """
 
 from __future__ import annotations
@@ -22,19 +23,21 @@ from litemq.cli.rendering.logs import Level, log_to_stderr
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 
-__all__ = ["STOPPING_SIGNALS", "Lifeline", "serve"]
+__all__ = ["STOPPING_SIGNALS", "ParentLink", "serve"]
 
 _LOG = logging.getLogger(__name__)
-# SIGHUP where there is one; `nohup` has it ignored, and then it is.
-STOPPING_SIGNALS: Final = tuple(signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__)
-# Beyond the time that a server gives itself.
+# SIGHUP if the platform has it; `nohup` ignores it, and then so does the server.
+STOPPING_SIGNALS: Final = tuple(
+    signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__
+)
+# Added to the server's own shutdown timeout.
 _GRACE_S = 5.0
 
 Ready: TypeAlias = Callable[[str, int], None]
 
 
-class Lifeline:
-    """The child's end of the line to ``litemq up``; without a number, nobody is there."""
+class ParentLink:
+    """The child's end of the socket to ``litemq up``. Without ``fd`` there is no parent."""
 
     def __init__(self, fd: int | None = None) -> None:
         self._socket = None if fd is None else socket.socket(fileno=fd)
@@ -42,7 +45,7 @@ class Lifeline:
     def wait_for_start(self) -> None:
         """Return when the parent allows the start; exit if the parent has gone."""
         if self._socket is not None and not self._socket.recv(1):
-            sys.exit(0)  # it has gone
+            sys.exit(0)
 
     def report(self, **facts: object) -> None:
         """Send ``facts`` to the parent as a line of JSON."""
@@ -51,7 +54,7 @@ class Lifeline:
                 self._socket.sendall(json.dumps(facts).encode() + b"\n")
 
     async def wait_parent_gone(self) -> None:
-        """Return when the parent lets go, or has ended; never, if there is none."""
+        """Return when the parent has closed its end or exited; never, if there is no parent."""
         if self._socket is None:
             await asyncio.get_running_loop().create_future()
             return
@@ -67,32 +70,35 @@ def serve(
     *,
     level: Level,
     shutdown_timeout_ms: int,
-    lifeline: Lifeline | None = None,
+    parent_link: ParentLink | None = None,
 ) -> None:
-    """Run a server until it is stopped, or fails."""
+    """Run ``start`` as the server ``program`` until it is stopped or fails."""
     log_to_stderr(level, program)
     try:
-        run(_until_stopped(program, start, lifeline or Lifeline(), shutdown_timeout_ms / 1000))
+        run(_until_stopped(program, start, parent_link or ParentLink(), shutdown_timeout_ms / 1000))
     except BaseExceptionGroup as group:
         raise _first_litemq_error(group) from group
 
 
 async def _until_stopped(
-    program: str, start: Callable[[Ready, asyncio.Event], Coroutine[Any, Any, None]], lifeline: Lifeline, shutdown_s: float
+    program: str,
+    start: Callable[[Ready, asyncio.Event], Coroutine[Any, Any, None]],
+    parent_link: ParentLink,
+    shutdown_s: float,
 ) -> None:
     stop = asyncio.Event()
 
     def ready(host: str, port: int) -> None:
         _LOG.info("listening on %s:%d", host, port)
-        lifeline.report(host=host, port=port)
+        parent_link.report(host=host, port=port)
 
     def stop_for(reason: str) -> None:
         if stop.is_set():
             if reason == "SIGHUP":
-                return  # of one closed terminal it comes twice: from the shell and from the kernel
-            _LOG.warning("%s again: ending at once", reason)
+                return  # closing a terminal sends it twice: from the shell and from the kernel
+            _LOG.warning("%s again: exiting immediately", reason)
             _exit_now()
-        _LOG.info("%s: stopping; once more ends it at once", reason)
+        _LOG.info("%s: shutting down; a second signal exits immediately", reason)
         stop.set()
 
     loop = asyncio.get_running_loop()
@@ -100,16 +106,16 @@ async def _until_stopped(
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stop_for, number.name)
     serving = asyncio.create_task(start(ready, stop))
-    watching = asyncio.create_task(lifeline.wait_parent_gone())
+    watching = asyncio.create_task(parent_link.wait_parent_gone())
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((serving, watching, stopping), return_when=asyncio.FIRST_COMPLETED)
         if watching.done() and not stop.is_set():
-            _LOG.info("litemq up has stopped: stopping")
+            _LOG.info("litemq up has stopped: shutting down")
             stop.set()
         _, late = await asyncio.wait((serving,), timeout=shutdown_s + _GRACE_S)
         if late:
-            _LOG.error("%s did not stop within %g s: ending at once", program, shutdown_s)
+            _LOG.error("%s did not stop within %g s: exiting immediately", program, shutdown_s)
             _exit_now()
         await serving
     finally:
@@ -118,7 +124,7 @@ async def _until_stopped(
 
 
 def _first_litemq_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error of LiteMQ in a group of exceptions, or else the first exception."""
+    """Return the first ``LiteMQError`` in ``group``, or else the first exception."""
     ours = group.subgroup(LiteMQError)
     found: BaseException = ours or group
     while isinstance(found, BaseExceptionGroup):

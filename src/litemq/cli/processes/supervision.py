@@ -1,8 +1,8 @@
-"""Servers as child processes: started together, stopped together.
+"""Supervision of servers as child processes, which start and stop together.
 
-Each child has a line to its parent, one end of a pair of sockets. It waits there for the word to begin, which comes when the one before it
-is ready; it says when it is ready itself, or why it cannot be; it stops when the other end is gone, so that a parent that is killed leaves
-nobody behind.
+Each child has one end of a socket pair. It waits there for its start signal, sent when the previous
+child is ready, and reports that it is ready or why it failed. It stops when the parent's end is
+closed, so a killed parent leaves no child running.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ from litemq.errors import LiteMQError
 __all__ = ["REPEATED", "Child", "caught_signals", "read_signals", "supervise"]
 
 
-# Of one closed terminal it comes twice, from the shell and from the kernel: that does not mean "at once".
+# Closing a terminal sends SIGHUP twice, from the shell and from the kernel: no request to exit
+# immediately.
 REPEATED: Final = {int(getattr(signal, "SIGHUP", 0))}
-# By somebody, or by a kernel that has no memory left.
-_AFTER_A_KILL: Final = ": it was killed. What was acknowledged as being on disk is safe: start it again with litemq up"
+# By a user, or by the kernel when memory runs out.
+_AFTER_A_KILL: Final = ": it was killed. Messages acknowledged as on disk are safe: start it again with `litemq up`"
 
 
 @contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """Block the stopping signals for a child that starts here. Ctrl-C reaches the whole process group, and may come before the child ignores it."""
+    """Block the stopping signals while a child starts.
+
+    Ctrl-C reaches the whole process group, possibly before the child ignores it.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING_SIGNALS)
     try:
         yield
@@ -45,7 +49,7 @@ def _signals_blocked() -> Iterator[None]:
 
 
 class Child:
-    """One server: a name for people, and what it is run with."""
+    """One server process; ``name`` is the name shown to users."""
 
     def __init__(self, name: str, program: str, level: Level, flags: Mapping[str, object]) -> None:
         self.name = name
@@ -53,18 +57,29 @@ class Child:
         self.error: LiteMQError | None = None
         self._received = b""
         self.line, other = socket.socketpair()
-        # -P: what lies in the directory that somebody works in is not imported by accident.
-        command = [sys.executable, "-P", "-m", "litemq.cli.processes.child", program, level, str(other.fileno()), json.dumps(flags)]
+        # -P: do not import modules from the current directory by accident.
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "litemq.cli.processes.child",
+            program,
+            level,
+            str(other.fileno()),
+            json.dumps(flags),
+        ]
         with other, _signals_blocked():
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(other.fileno(),))  # noqa: S603 (ourselves)
+            self.process = subprocess.Popen(  # noqa: S603 (ourselves)
+                command, stdin=subprocess.DEVNULL, pass_fds=(other.fileno(),)
+            )
 
     def begin(self) -> None:
-        """Give the word."""
-        with suppress(OSError):  # it has ended, and will be heard
+        """Send the start signal."""
+        with suppress(OSError):  # the child has ended: ``receive`` reports it
             self.line.send(b".")
 
     def stop(self) -> None:
-        """Let go: it stops in good order."""
+        """Close this end of the socket, so that the child shuts down gracefully."""
         with suppress(OSError):
             self.line.shutdown(socket.SHUT_WR)
 
@@ -84,11 +99,13 @@ class Child:
         return bool(data)
 
     def exit_error(self) -> LiteMQError:
-        """Wait for the child to end, and return why it did."""
+        """Wait for the child to exit, and return the reason."""
         code = self.process.wait()
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         killed = code == -signal.SIGKILL
-        return self.error or LiteMQError(f"{self.name} ended by itself, with {how}{_AFTER_A_KILL if killed else ''}")
+        return self.error or LiteMQError(
+            f"{self.name} exited unexpectedly with {cause}{_AFTER_A_KILL if killed else ''}"
+        )
 
 
 def _error(name: str, message: str) -> LiteMQError:
@@ -97,9 +114,9 @@ def _error(name: str, message: str) -> LiteMQError:
 
 
 def supervise(start: Sequence[Callable[[], Child]], *, ready: Callable[[list[Child]], None], shutdown_s: float) -> None:
-    """Run children until the first signal, and stop them in reverse order; the second signal kills them.
+    """Run children until the first signal, then stop them in reverse order; the second signal kills them.
 
-    If a child ends by itself the others are stopped, and its error is raised.
+    If a child exits unexpectedly, stop the others and raise its error.
     """
     children: list[Child] = []
     with caught_signals() as signalled, selectors.DefaultSelector() as selector:
@@ -120,35 +137,37 @@ def supervise(start: Sequence[Callable[[], Child]], *, ready: Callable[[list[Chi
         raise failure
 
 
-def _watch(selector: selectors.BaseSelector, children: list[Child], ready: Callable[[list[Child]], None]) -> LiteMQError | None:
-    """Until a signal comes, or a child ends."""
-    begun = 1
+def _watch(
+    selector: selectors.BaseSelector, children: list[Child], ready: Callable[[list[Child]], None]
+) -> LiteMQError | None:
+    """Start the children one after another; return when a signal arrives or a child exits."""
+    started = 1
     while True:
         for key, _ in selector.select():
             if not isinstance(key.data, Child):
                 read_signals(key.fileobj)
-                sys.stderr.write("stopping; once more ends it at once\n")
+                sys.stderr.write("stopping; press Ctrl-C again to exit immediately\n")
                 sys.stderr.flush()
                 return None
             if not key.data.receive():
                 selector.unregister(key.data.line)
                 return key.data.exit_error()
-        if begun <= len(children) and children[begun - 1].address:
-            if begun < len(children):
-                children[begun].begin()
+        if started <= len(children) and children[started - 1].address:
+            if started < len(children):
+                children[started].begin()
             else:
                 ready(children)
-            begun += 1
+            started += 1
 
 
 def _stop(selector: selectors.BaseSelector, children: list[Child], shutdown_s: float) -> None:
-    """The last that was started first, since it needs the others."""
+    """Stop the children in reverse order, since later ones need earlier ones."""
     deadline = time.monotonic() + shutdown_s
     for child in reversed(children):
         child.stop()
         while child.process.poll() is None:
             if time.monotonic() > deadline:
-                sys.stderr.write(f"{child.name} did not stop within {shutdown_s:g} s: ending it\n")
+                sys.stderr.write(f"{child.name} did not stop within {shutdown_s:g} s: killing it\n")
                 return
             for key, _ in selector.select(0.05):
                 if not isinstance(key.data, Child):
@@ -168,7 +187,7 @@ def _abort(children: list[Child]) -> None:
 
 @contextmanager
 def caught_signals() -> Iterator[socket.socket]:
-    """Catch the stopping signals, and return a socket that can be read when one has come."""
+    """Catch the stopping signals; yield a socket that is readable when one has arrived."""
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     before = {number: signal.getsignal(number) for number in STOPPING_SIGNALS}
@@ -187,5 +206,5 @@ def caught_signals() -> Iterator[socket.socket]:
 
 
 def read_signals(reader: object) -> set[int]:
-    """The signals that have come."""
+    """Return the signals that have arrived."""
     return set(reader.recv(64)) if isinstance(reader, socket.socket) else set()

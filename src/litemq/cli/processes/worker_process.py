@@ -1,6 +1,7 @@
-"""One process of ``litemq worker``: ``python -m litemq.cli.processes.worker_process FD SETTINGS``.
+"""Worker process of ``litemq worker``: ``python -m litemq.cli.processes.worker_process FD SETTINGS``.
 
-It imports the program, opens its client and runs its handlers. It reports an error to the parent, which prints it.
+Imports the user's module, opens its client and runs its handlers. Reports errors to the parent,
+which prints them.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-# For what a program does when it ends.
+# Time for the user's exit handlers.
 _LAST_S: Final = 10.0
 
 
 def main() -> None:
-    """Run until a signal comes, or the parent is gone."""
+    """Run until a signal arrives or the parent is gone."""
     fd, settings_json = sys.argv[1:]
     line = socket.socket(fileno=int(fd))
     settings = WorkerSettings(**json.loads(settings_json))
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 def _watch(line: socket.socket) -> None:
-    """The parent never says anything: what can be read is its end."""
+    """Stop this process when the parent's end closes; the parent never sends anything."""
     line.recv(1)
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -67,43 +68,47 @@ def _load(settings: WorkerSettings) -> AsyncClient | Client:
         module = importlib.import_module(settings.module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{settings.module}.".startswith(f"{error.name}."):
-            raise  # the module is there, and lacks another one
-        raise InvalidArgumentError(f"{target}: there is no module {error.name!r} in {settings.directory}, nor installed") from None
+            raise  # the module exists but imports a missing one
+        raise InvalidArgumentError(
+            f"{target}: no module {error.name!r} in {settings.directory} or among the installed packages"
+        ) from None
     client = getattr(module, settings.name, None)
     if not isinstance(client, (AsyncClient, Client)):
-        raise InvalidArgumentError(f"{target}: {settings.name!r} is no litemq.AsyncClient or litemq.Client in that module")
+        raise InvalidArgumentError(
+            f"{target}: {settings.name!r} is not a litemq.AsyncClient or litemq.Client in that module"
+        )
     return client
 
 
 def _work(client: AsyncClient | Client, settings: WorkerSettings) -> None:
-    how = {"concurrency": settings.concurrency, "recycle_after": 1}
+    options = {"concurrency": settings.concurrency, "recycle_after": 1}
     if isinstance(client, Client):
         with client:
-            client.run(shutdown_timeout=settings.shutdown_s, **how)
+            client.run(shutdown_timeout=settings.shutdown_s, **options)
         return
 
     async def work() -> None:
         try:
             async with client:
-                await client.run(shutdown_timeout=settings.shutdown_s, **how)
+                await client.run(shutdown_timeout=settings.shutdown_s, **options)
         except HandlerStuckError:
-            _end(EXIT_RECYCLE)  # here: a loop is not left while a coroutine does not let itself be cancelled
+            _end(EXIT_RECYCLE)  # here, since the loop does not end while a coroutine ignores its cancellation
 
     run(work())
 
 
 def _end(code: int) -> None:
-    """At once: a handler that cannot be stopped must not hold the process."""
+    """Exit immediately: a handler that cannot be stopped must not keep the process alive."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
 class _LoopWatchdog(Plugin):
-    """Reports when the client is ready, and from then on ends the process when its event loop stalls, with the stack in the log.
+    """A plugin that reports that the client is ready, then kills the process if its event loop stalls.
 
-    A handler that holds the interpreter, as a pattern that backtracks for ever does, stops everything that is written in Python: only a
-    thread in C still runs, and faulthandler has one.
+    faulthandler logs the stack and exits. Its thread is in C, so it runs even if a handler holds
+    the interpreter, as a regular expression that backtracks forever does.
     """
 
     def __init__(self, line: socket.socket, subscriptions: tuple[Subscription, ...], stall_s: float) -> None:

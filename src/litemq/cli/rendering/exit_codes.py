@@ -1,4 +1,4 @@
-"""The exit codes, which scripts rely on."""
+"""Exit codes of the command. They are a contract: scripts rely on them."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ EXIT_INTERRUPTED: Final = 130
 
 # In the order of the reference.
 EXIT_CODES: Final = {
-    0: "done; also a server, `litemq up` or a tail that follows, stopped by Ctrl-C or SIGTERM; a server and `litemq up` also by SIGHUP",
-    EXIT_FAILED: "failed, or a goal was missed; the last line on standard error says why",
-    EXIT_USAGE: "wrong usage: a flag, an argument or a setting",
-    EXIT_NOT_FOUND: "there is no such topic, message, job or transaction",
-    EXIT_UNREACHABLE: "no NameServer or broker can be reached",
-    EXIT_IN_USE: "the data directory or the port is in use: `litemq up`, a broker or another program runs there already",
-    EXIT_UNKNOWN: "whether the message was stored is not known",
-    EXIT_LATER: "refused for now, by load or by quota: try again later",
-    EXIT_INTERRUPTED: "interrupted by Ctrl-C; for a server, by the second one, which does not wait",
+    0: "success; also when Ctrl-C or SIGTERM stops a server, `litemq up` or a followed tail, "
+    "or SIGHUP stops a server or `litemq up`",
+    EXIT_FAILED: "failure (standard error has the reason), a missed benchmark goal, or a command that needs `--yes`",
+    EXIT_USAGE: "wrong usage: an invalid option, argument or setting",
+    EXIT_NOT_FOUND: "the topic, message, job or transaction does not exist",
+    EXIT_UNREACHABLE: "no NameServer or broker is reachable",
+    EXIT_IN_USE: "the data directory or port is in use by `litemq up`, a broker or another program",
+    EXIT_UNKNOWN: "unknown whether the message was stored",
+    EXIT_LATER: "rejected because of load or a quota: retry later",
+    EXIT_INTERRUPTED: "interrupted by Ctrl-C; for a server, by the second Ctrl-C, which stops it immediately",
 }
 
 _BY_CLASS: Final[tuple[tuple[type[LiteMQError], int], ...]] = (
     (InvalidArgumentError, EXIT_USAGE),
-    (AddressInUseError, EXIT_IN_USE),  # before the others of the network
+    (AddressInUseError, EXIT_IN_USE),  # before NetworkError, its base class
     (TopicNotFoundError, EXIT_NOT_FOUND),
     (JobNotFoundError, EXIT_NOT_FOUND),
     (TimerNotFoundError, EXIT_NOT_FOUND),
@@ -59,5 +60,5 @@ _BY_CLASS: Final[tuple[tuple[type[LiteMQError], int], ...]] = (
 
 
 def exit_code(error: type[LiteMQError]) -> int:
-    """What a command exits with that fails with such an error."""
+    """Return the exit code of a command that fails with ``error``."""
     return next((code for base, code in _BY_CLASS if issubclass(error, base)), EXIT_FAILED)

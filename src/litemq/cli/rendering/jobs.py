@@ -1,4 +1,4 @@
-"""How a job is shown."""
+"""Output of jobs and their runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def time_or_dash(moment: datetime | None) -> str:
 
 
 def job_row(job: Job) -> dict[str, object]:
-    """A job as a row of a list."""
+    """Return ``job`` as a row of a list."""
     return {
         "job": job.job_id,
         "topic": job.topic,
@@ -37,7 +37,7 @@ def job_row(job: Job) -> dict[str, object]:
 
 
 def show_job(job: Job, output: OutputFormat) -> None:
-    """All of a job."""
+    """Print all fields of ``job``."""
     definition = job.definition
     whole = job_row(job) | {
         "broker": job.broker,
@@ -64,7 +64,7 @@ def show_job(job: Job, output: OutputFormat) -> None:
 
 
 def run_row(run: JobRun) -> dict[str, object]:
-    """What a history tells of a message."""
+    """Return ``run`` as a row of the job's history."""
     return {
         "tick": "triggered" if run.tick is None else time_or_dash(run.tick),
         "sent_at": run.sent_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -76,15 +76,22 @@ def run_row(run: JobRun) -> dict[str, object]:
 
 
 def next_times(expression: str, timezone: str, limit: int, after: datetime | None) -> list[dict[str, object]]:
-    """The next times of an expression."""
+    """Return the next ``limit`` times of a cron expression, after ``after`` or now."""
     from litemq.schedules.cron import NEVER, cron_schedule
     from litemq.schedules.intervals import EverySchedule, duration_ms
-    from litemq.schedules.zones import shown
+    from litemq.schedules.zones import local_time
 
     begin = int((after or datetime.now(UTC)).timestamp() * 1000)
     every = expression.strip().lower().startswith("@every")
-    schedule = EverySchedule(duration_ms(expression), begin // 1000 * 1000) if every else cron_schedule(expression, timezone)
+    schedule = (
+        EverySchedule(duration_ms(expression), begin // 1000 * 1000) if every else cron_schedule(expression, timezone)
+    )
     rows: list[dict[str, object]] = []
     while len(rows) < limit and (begin := schedule.next(begin)) < NEVER:
-        rows.append({"time": shown(begin, timezone).isoformat(timespec="seconds"), "utc": time_or_dash(shown(begin, ""))})
+        rows.append(
+            {
+                "time": local_time(begin, timezone).isoformat(timespec="seconds"),
+                "utc": time_or_dash(local_time(begin, "")),
+            }
+        )
     return rows

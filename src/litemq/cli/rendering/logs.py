@@ -1,4 +1,4 @@
-"""A program's log: one line a record, on standard error."""
+"""Logging to standard error, one line per record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Level", "log_to_stderr"]
 
 
 class Level(StrEnum):
-    """What ``--log-level`` takes."""
+    """Values of ``--log-level``."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -20,7 +20,7 @@ class Level(StrEnum):
 
 
 class _OneLine(logging.Formatter):
-    """A traceback's lines, and whatever a peer wrote into a message, stay within the record's one line."""
+    """A formatter that keeps tracebacks and text from peers on the record's one line."""
 
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
@@ -30,7 +30,7 @@ class _OneLine(logging.Formatter):
 
 
 def log_to_stderr(level: Level, program: str) -> None:
-    """From here on, what is logged is printed."""
+    """Log records of ``level`` and above to standard error, prefixed with ``program``."""
     handler = logging.StreamHandler(sys.stderr)
     formatter = _OneLine(f"%(asctime)s %(levelname)-7s {program}: %(message)s")
     formatter.converter = time.gmtime

@@ -1,4 +1,4 @@
-"""How a message is shown: a line for people, a mapping for programs."""
+"""Output of messages: a line for people, a mapping for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["as_value", "format_time", "receipt_as_value", "write_message"]
 
 
 def as_value(message: Message) -> dict[str, object]:
-    """Everything that a message has, for JSON and YAML. A body that is no text in UTF-8 is given in base64."""
+    """Return all fields of ``message`` for JSON and YAML. A body that is not UTF-8 is in base64."""
     return {
         "topic": message.topic,
         "message_id": message.message_id,
@@ -35,7 +35,7 @@ def as_value(message: Message) -> dict[str, object]:
 
 
 def receipt_as_value(receipt: SendReceipt) -> dict[str, object]:
-    """Where a message was stored, in the same words; nothing stands for what nobody knows."""
+    """Return where a message was stored; unknown values are ``None``."""
     known = receipt.queue_offset >= 0
     return {
         "topic": receipt.topic,
@@ -55,9 +55,13 @@ def _body(body: bytes) -> dict[str, object]:
 
 
 def write_message(message: Message, output: OutputFormat) -> None:
-    """One message of a stream: a line for people, a line of JSON, or a document of YAML; out at once."""
+    """Print one message of a stream as a line of text or JSON, or as a YAML document, and flush."""
     if output is OutputFormat.TABLE:
-        marks = "".join(f" {name}={plain(','.join(values))}" for name, values in (("key", message.keys), ("tag", message.tags)) if values)
+        marks = "".join(
+            f" {name}={plain(','.join(values))}"
+            for name, values in (("key", message.keys), ("tag", message.tags))
+            if values
+        )
         position = f"{message.queue_id}/{message.queue_offset}"
         sys.stdout.write(f"{format_time(message.store_timestamp)} {position}{marks} {plain(_text(message), 1000)}\n")
     elif output is OutputFormat.JSON:
@@ -69,16 +73,18 @@ def write_message(message: Message, output: OutputFormat) -> None:
 
 
 def _text(message: Message) -> str | bytes:
-    """A message's body; of a dead letter, its story instead of what died."""
-    from litemq.format.dead_letters import DEAD_PREFIX, story_of
+    """Return the body of a message; for a dead letter, its history."""
+    from litemq.format.dead_letters import DEAD_PREFIX, history_from_properties
 
     if not message.topic.startswith(DEAD_PREFIX):
         return message.body
-    story = story_of(message.properties)
-    reason = story.reason.name.lower().replace("_", "-") + (f" ({story.detail})" if story.detail else "")
-    return f"{message.message_id} {reason} for {story.group or 'no group'}: {story.error}"
+    history = history_from_properties(message.properties)
+    reason = history.reason.name.lower().replace("_", "-") + (f" ({history.detail})" if history.detail else "")
+    return f"{message.message_id} {reason} for {history.group or 'no group'}: {history.error}"
 
 
 def format_time(milliseconds: int) -> str:
-    """A time for people and for programs."""
-    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Format Unix milliseconds as ISO 8601 in UTC."""
+    return (
+        dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )

@@ -1,4 +1,4 @@
-"""How a command answers: a table for people, JSON or YAML for programs."""
+"""Output of commands: a table for people, JSON or YAML for programs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ __all__ = ["Format", "OutputFormat", "plain", "write_json", "write_rows", "write
 
 
 class OutputFormat(StrEnum):
-    """What ``--format`` takes."""
+    """Values of ``--format``."""
 
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"
 
 
-Format = Annotated[OutputFormat, typer.Option("--format", envvar="LITEMQ_FORMAT", help="A table for people, JSON or YAML for programs.")]
+Format = Annotated[
+    OutputFormat, typer.Option("--format", envvar="LITEMQ_FORMAT", help="Output format: table, json or yaml.")
+]
 
 
 def write_json(value: object) -> None:
-    """One JSON document on standard output."""
+    """Write ``value`` as a JSON document to standard output."""
     json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
 
 
 def write_value(value: object, output: OutputFormat) -> None:
-    """One document on standard output, for a program."""
+    """Write ``value`` as a JSON or YAML document to standard output."""
     if output is OutputFormat.YAML:
         import yaml
 
@@ -40,18 +42,25 @@ def write_value(value: object, output: OutputFormat) -> None:
         write_json(value)
 
 
-def write_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str], output: OutputFormat, *, none: str) -> None:
-    """Several things alike. For people those columns, or a sentence where there is nothing."""
+def write_rows(
+    rows: Sequence[Mapping[str, object]], columns: Sequence[str], output: OutputFormat, *, none: str
+) -> None:
+    """Write ``rows``. A table shows ``columns``, or the sentence ``none`` if there are no rows."""
     if output is not OutputFormat.TABLE:
         write_value(list(rows), output)
     elif rows:
-        write_table([columns, *(["-" if row[column] is None else plain(str(row[column])) for column in columns] for row in rows)])
+        write_table(
+            [
+                columns,
+                *(["-" if row[column] is None else plain(str(row[column])) for column in columns] for row in rows),
+            ]
+        )
     else:
         sys.stdout.write(f"{none}\n")
 
 
 def write_table(lines: Iterable[Sequence[str]]) -> None:
-    """Columns beside each other, the first line their headings."""
+    """Write aligned columns; the first line is the headings."""
     lines = list(lines)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -59,7 +68,7 @@ def write_table(lines: Iterable[Sequence[str]]) -> None:
 
 
 def plain(value: str | bytes, limit: int = 80) -> str:
-    """Text that does nothing to a terminal, and is not longer than a line."""
+    """Return ``value`` with unprintable characters escaped, cut to ``limit`` characters."""
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
     shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in text[:limit])
     return shown + ("…" if len(text) > limit else "")

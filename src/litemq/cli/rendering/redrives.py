@@ -1,4 +1,4 @@
-"""A redrive as a terminal shows it: how far it is, and how it ended."""
+"""Output of a redrive or purge: its progress and its result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _EVERY_SECONDS: Final = 1.0
 
 
 async def follow(redrive: Redrive, output: OutputFormat) -> RedriveProgress:
-    """Wait for its end; for people, on standard error, tell how far it is. Ctrl-C stops it where it is."""
+    """Wait until ``redrive`` ends, and show progress on a terminal's standard error.
+
+    Ctrl-C cancels it.
+    """
     loop = asyncio.get_running_loop()
     ending = asyncio.ensure_future(redrive.wait())
     stopping = asyncio.Event()
@@ -36,7 +39,9 @@ async def follow(redrive: Redrive, output: OutputFormat) -> RedriveProgress:
                 return await redrive.cancel()
             if not ending.done() and output is OutputFormat.TABLE and sys.stderr.isatty():
                 progress = await redrive.progress()
-                sys.stderr.write(f"\r{progress.examined} of {progress.letters} looked at, {progress.done} of {progress.selected} done")
+                sys.stderr.write(
+                    f"\rexamined {progress.examined} of {progress.letters}, done {progress.done} of {progress.selected}"
+                )
                 sys.stderr.flush()
         return ending.result()
     finally:
@@ -47,23 +52,23 @@ async def follow(redrive: Redrive, output: OutputFormat) -> RedriveProgress:
 
 
 def show_progress(progress: RedriveProgress, done: str, would: str, output: OutputFormat, *, dry_run: bool) -> None:
-    """How it ended. Exits with 1 where it was stopped before, or failed."""
+    """Print the result. Exit with 1 if the redrive was cancelled or failed."""
     if output is not OutputFormat.TABLE:
         write_value({**progress._asdict(), "left": progress.left}, output)
     else:
         number, words = (progress.left, would) if dry_run else (progress.done, done)
         sys.stdout.write(f"{words} {number} of {progress.selected} dead letters\n")
         for count, what in (
-            (progress.expired, "stay: their time to live is over, give them a new one with --ttl SECONDS"),
-            (progress.gone, "were sent on or dropped by somebody else"),
-            (progress.damaged, "stay: they cannot be read, the broker's log says why"),
-            (progress.skipped, "stay: nothing was made of them"),
+            (progress.expired, "kept: their TTL has expired; set a new one with --ttl SECONDS"),
+            (progress.gone, "already redriven or purged by another caller"),
+            (progress.damaged, "kept: cannot be read; see the broker's log"),
+            (progress.skipped, "kept: the transform returned no message"),
         ):
             if count:
                 sys.stdout.write(f"{count} {what}\n")
     if progress.state == "cancelled":
-        typer.echo(f"it was stopped; {progress.left} are left, and the same command goes on with them", err=True)
+        typer.echo(f"stopped; {progress.left} left: run the same command again to continue", err=True)
     elif progress.state == "failed":
-        typer.echo(f"it failed: {progress.problem}", err=True)
+        typer.echo(f"failed: {progress.problem}", err=True)
     if progress.state != "done":
         raise typer.Exit(EXIT_FAILED)

@@ -1,4 +1,4 @@
-"""The engine of ``litemq://``: brokers that NameServers know, over framed TCP."""
+"""The engine of ``litemq://``: a cluster of NameServers and brokers, over framed TCP."""
 
 from litemq.client.cluster.engine import ClusterEngine, open_engine
 

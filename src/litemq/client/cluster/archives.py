@@ -1,4 +1,4 @@
-"""The archives of topics: each broker knows what they have of its queues."""
+"""The ``ArchiveEngine`` of a cluster: each broker knows the archive of its own queues."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from google.protobuf.message import Message as WireMessage
 
-from litemq.client.engine.archives import ArchivedQueue, ArchiveFact
+from litemq.client.engine.archives import ArchivedQueue, ArchiveInfo
 from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import ArchiveAnswer, ArchivedThroughRequest, Opcode, TopicRequest
-from litemq.proto.wire_pb2 import ArchivedQueue as ToldQueue
+from litemq.proto.wire_pb2 import ArchivedQueue as WireQueue
 
 __all__ = ["ClusterArchives"]
 
@@ -18,36 +18,45 @@ Ask = Callable[[str, int, WireMessage], Awaitable[bytes]]
 
 
 class ClusterArchives:
-    """``ask`` puts a request to one broker, ``brokers_of`` finds those of a topic."""
+    """An ``ArchiveEngine``.
 
-    def __init__(self, ask: Ask, brokers_of: Callable[[str], Awaitable[list[str]]]) -> None:
+    ``ask`` sends a request to one broker; ``topic_brokers`` returns the brokers of a topic.
+    """
+
+    def __init__(self, ask: Ask, topic_brokers: Callable[[str], Awaitable[list[str]]]) -> None:
         self._ask = ask
-        self._brokers_of = brokers_of
+        self._topic_brokers = topic_brokers
 
     async def report(self, topic: str, location: str, queues: Sequence[ArchivedQueue], *, replaces: bool) -> None:
-        """One request to each broker; saying it again changes nothing."""
-        of_broker: dict[str, list[ToldQueue]] = defaultdict(list)
+        """Send one request to each broker. A repeated report changes nothing."""
+        queues_by_broker: dict[str, list[WireQueue]] = defaultdict(list)
         for queue in queues:
             begin = queue.begin if queue.begin >= 0 else None
-            of_broker[queue.broker].append(ToldQueue(queue_id=queue.queue_id, begin=begin, next=queue.next))
-        brokers = await self._brokers_of(topic)
-        strangers = sorted(set(of_broker) - set(brokers))
-        if strangers:
-            raise InvalidArgumentError(f"no broker {', '.join(strangers)} has topic {topic!r}: choose of {', '.join(brokers)}")
-        for broker in brokers if replaces else sorted(of_broker):
-            request = ArchivedThroughRequest(topic=topic, location=location, queues=of_broker.get(broker, ()), replaces=replaces)
+            queues_by_broker[queue.broker].append(WireQueue(queue_id=queue.queue_id, begin=begin, next=queue.next))
+        brokers = await self._topic_brokers(topic)
+        unknown = sorted(set(queues_by_broker) - set(brokers))
+        if unknown:
+            raise InvalidArgumentError(
+                f"topic {topic!r} is not on broker {', '.join(unknown)}: choose from {', '.join(brokers)}"
+            )
+        for broker in brokers if replaces else sorted(queues_by_broker):
+            request = ArchivedThroughRequest(
+                topic=topic, location=location, queues=queues_by_broker.get(broker, ()), replaces=replaces
+            )
             await self._ask(broker, Opcode.ARCHIVED_THROUGH, request)
 
-    async def describe(self, topic: str, broker: str = "") -> ArchiveFact:
-        """What all brokers know, put together; or only what one of them does."""
+    async def describe(self, topic: str, broker: str = "") -> ArchiveInfo:
+        """Merge what all brokers, or only ``broker``, know of the archive."""
         location, reported_at, ttl_ms = "", 0, 0
         queues: list[ArchivedQueue] = []
         topic_ids = []
-        for name in [broker] if broker else await self._brokers_of(topic):
+        for name in [broker] if broker else await self._topic_brokers(topic):
             answer = ArchiveAnswer.FromString(await self._ask(name, Opcode.DESCRIBE_ARCHIVE, TopicRequest(topic=topic)))
             if answer.reported_at > reported_at:
                 location, reported_at = answer.location, answer.reported_at
-            queues += [ArchivedQueue(name, queue.queue_id, queue.begin, queue.next, queue.kept) for queue in answer.queues]
+            queues += [
+                ArchivedQueue(name, queue.queue_id, queue.begin, queue.next, queue.kept) for queue in answer.queues
+            ]
             topic_ids.append((name, answer.topic_id))
-            ttl_ms = answer.ttl_ms  # the same at all of them
-        return ArchiveFact(topic, location, reported_at, tuple(queues), tuple(topic_ids), ttl_ms)
+            ttl_ms = answer.ttl_ms  # the same on all brokers
+        return ArchiveInfo(topic, location, reported_at, tuple(queues), tuple(topic_ids), ttl_ms)

@@ -1,10 +1,10 @@
-"""Dead letters of a cluster's brokers, asked over the wire."""
+"""The ``DeadLetterEngine`` of a cluster: requests to its brokers."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from litemq.client.engine.dead_letters import DeadLetterFact, DeadLetterPage, RedriveProgress, RedriveStarted
+from litemq.client.engine.dead_letters import DeadLetterInfo, DeadLetterPage, RedriveProgress, StartedRedrive
 from litemq.client.transport.channel import Answer
 from litemq.format.dead_letters import DeadSelection
 from litemq.proto import wire_pb2 as wire
@@ -23,16 +23,16 @@ from litemq.types import DeadReason
 
 __all__ = ["ClusterDeadLetters"]
 
-# Broker, opcode, header, attachment, how many seconds more than usual the answer may take.
+# Broker, opcode, header, attachment, and the seconds to add to the request timeout.
 Ask = Callable[[str, int, bytes, bytes, float], Awaitable[Answer]]
 
 
 class ClusterDeadLetters:
-    """A ``DeadLetterBackend``."""
+    """A ``DeadLetterEngine``."""
 
     def __init__(self, ask: Ask, brokers: Callable[[], Awaitable[list[str]]]) -> None:
         self._ask = ask
-        self._brokers = brokers  # those that are alive
+        self._brokers = brokers  # returns the brokers that are alive
 
     async def topics(self) -> dict[str, dict[str, int]]:
         found = {}
@@ -41,37 +41,47 @@ class ClusterDeadLetters:
             found[broker] = {entry.topic: entry.letters for entry in DeadTopicsAnswer.FromString(answer.header).topics}
         return found
 
-    async def page(self, broker: str, topic: str, selection: DeadSelection, *, after: int, most: int, whole: bool) -> DeadLetterPage:
-        request = DeadLettersRequest(topic=topic, selection=_told(selection), after=after, most=most, whole=whole)
+    async def page(
+        self, broker: str, topic: str, selection: DeadSelection, *, after: int, limit: int, whole: bool
+    ) -> DeadLetterPage:
+        request = DeadLettersRequest(
+            topic=topic, selection=_selection_to_wire(selection), after=after, most=limit, whole=whole
+        )
         header, records = await self._ask(broker, Opcode.LIST_DEAD_LETTERS, request.SerializeToString(), b"", 0)
         answer = DeadLettersAnswer.FromString(header)
-        return DeadLetterPage(tuple(map(_fact, answer.letters)), records, answer.next_after, answer.is_end)
+        return DeadLetterPage(
+            tuple(map(_dead_letter_from_wire, answer.letters)), records, answer.next_after, answer.is_end
+        )
 
     async def begin(
         self, broker: str, topic: str, selection: DeadSelection, *, messages_per_s: int, dry_run: bool, drop: bool
-    ) -> RedriveStarted:
-        request = RedriveRequest(topic=topic, selection=_told(selection), messages_per_s=messages_per_s, dry_run=dry_run, drop=drop)
-        answer = RedriveAnswer.FromString((await self._ask(broker, Opcode.REDRIVE, request.SerializeToString(), b"", 0)).header)
-        return RedriveStarted(answer.redrive_id, _progress(answer))
+    ) -> StartedRedrive:
+        wanted = _selection_to_wire(selection)
+        request = RedriveRequest(
+            topic=topic, selection=wanted, messages_per_s=messages_per_s, dry_run=dry_run, drop=drop
+        )
+        answer = RedriveAnswer.FromString(
+            (await self._ask(broker, Opcode.REDRIVE, request.SerializeToString(), b"", 0)).header
+        )
+        return StartedRedrive(answer.redrive_id, _progress_from_wire(answer))
 
     async def follow(self, broker: str, redrive_id: int, wait_ms: int) -> RedriveProgress:
         request = FollowRedriveRequest(redrive_id=redrive_id, wait_ms=wait_ms)
         answer = await self._ask(broker, Opcode.FOLLOW_REDRIVE, request.SerializeToString(), b"", wait_ms / 1000)
-        return _progress(RedriveAnswer.FromString(answer.header))
+        return _progress_from_wire(RedriveAnswer.FromString(answer.header))
 
     async def cancel(self, broker: str, redrive_id: int) -> RedriveProgress:
         request = FollowRedriveRequest(redrive_id=redrive_id)
-        return _progress(
-            RedriveAnswer.FromString((await self._ask(broker, Opcode.CANCEL_REDRIVE, request.SerializeToString(), b"", 0)).header)
-        )
+        answer = await self._ask(broker, Opcode.CANCEL_REDRIVE, request.SerializeToString(), b"", 0)
+        return _progress_from_wire(RedriveAnswer.FromString(answer.header))
 
-    async def send_on(self, broker: str, topic: str, log_offsets: Sequence[int], records: bytes) -> list[bool]:
+    async def redrive_records(self, broker: str, topic: str, log_offsets: Sequence[int], records: bytes) -> list[bool]:
         request = RedriveRecordsRequest(topic=topic, log_offsets=log_offsets)
         answer = await self._ask(broker, Opcode.REDRIVE_RECORDS, request.SerializeToString(), records, 0)
         return list(RedriveRecordsAnswer.FromString(answer.header).done)
 
 
-def _told(selection: DeadSelection) -> wire.DeadSelection:
+def _selection_to_wire(selection: DeadSelection) -> wire.DeadSelection:
     return wire.DeadSelection(
         message_ids=sorted(selection.message_ids),
         since=selection.since,
@@ -83,37 +93,37 @@ def _told(selection: DeadSelection) -> wire.DeadSelection:
     )
 
 
-def _fact(told: wire.DeadLetterFacts) -> DeadLetterFact:
+def _dead_letter_from_wire(facts: wire.DeadLetterFacts) -> DeadLetterInfo:
     try:
-        reason = DeadReason(told.reason)
+        reason = DeadReason(facts.reason)
     except ValueError:
-        reason = DeadReason.CONSUME_ERROR  # a later version may know more
-    return DeadLetterFact(
-        told.log_offset,
-        told.queue_offset,
-        told.message_id,
-        tuple(told.keys),
+        reason = DeadReason.CONSUME_ERROR  # a reason of a later version
+    return DeadLetterInfo(
+        facts.log_offset,
+        facts.queue_offset,
+        facts.message_id,
+        tuple(facts.keys),
         reason,
-        told.detail,
-        told.group,
-        told.consumer,
-        told.error,
-        told.tries,
-        told.dead_at,
-        told.fingerprint,
-        told.size,
+        facts.detail,
+        facts.group,
+        facts.consumer,
+        facts.error,
+        facts.tries,
+        facts.dead_at,
+        facts.fingerprint,
+        facts.size,
     )
 
 
-def _progress(told: RedriveAnswer) -> RedriveProgress:
+def _progress_from_wire(answer: RedriveAnswer) -> RedriveProgress:
     return RedriveProgress(
-        told.state,
-        told.letters,
-        told.examined,
-        told.selected,
-        told.done,
-        told.gone,
-        told.expired,
-        told.damaged,
-        problem=told.problem,
+        answer.state,
+        answer.letters,
+        answer.examined,
+        answer.selected,
+        answer.done,
+        answer.gone,
+        answer.expired,
+        answer.damaged,
+        problem=answer.problem,
     )

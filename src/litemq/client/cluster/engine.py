@@ -1,4 +1,4 @@
-"""A cluster, as one client sees it: routes from the NameServers, a connection or more to each broker."""
+"""The engine of a cluster: routes from the NameServers, and connections to the brokers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Final
 
 from litemq.client.addresses import parse_addresses
 from litemq.client.cluster.archives import ClusterArchives
+from litemq.client.cluster.connections import BrokerConnections
 from litemq.client.cluster.dead_letters import ClusterDeadLetters
-from litemq.client.cluster.groups import GroupsOfBrokers
+from litemq.client.cluster.groups import ClusterGroups
 from litemq.client.cluster.jobs import ClusterJobs
-from litemq.client.cluster.links import Links
-from litemq.client.cluster.nameservers import Names
-from litemq.client.cluster.reading import ClusterReading
+from litemq.client.cluster.nameservers import NameServers
+from litemq.client.cluster.reading import ClusterReader
 from litemq.client.cluster.routes import Routes
 from litemq.client.cluster.sending.producer import Producer
 from litemq.client.cluster.timers import ClusterTimers
 from litemq.client.cluster.topics import ClusterTopics
 from litemq.client.cluster.transactions import ClusterTransactions
 from litemq.client.config import ClientConfig
-from litemq.client.engine.engine import BrokerFact, Post, WhyFact
+from litemq.client.engine.engine import BrokerInfo, Post, WhyInfo
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.engine.routes import Route
 from litemq.client.messages.outgoing import SendReceipt
@@ -38,87 +38,101 @@ _LOG = logging.getLogger(__name__)
 
 
 def open_engine(url: str, config: ClientConfig) -> ClusterEngine:
-    """The engine of a URL ``litemq://host:port[,host:port]``, which names NameServers."""
+    """Make the engine for ``litemq://host:port[,host:port]``, the addresses of the NameServers."""
     return ClusterEngine(parse_addresses(url), config)
 
 
 class ClusterEngine:
-    """A ``Backend`` whose parts ask the brokers. The methods of ``ClusterReading`` and ``ClusterTopics`` are its own."""
+    """An ``Engine`` whose parts send requests to brokers.
 
-    def __init__(self, names: Sequence[tuple[str, int]], config: ClientConfig, connect: Connect = Peer.connect) -> None:
+    It exposes the methods of ``ClusterReader`` and ``ClusterTopics``.
+    """
+
+    def __init__(
+        self, nameservers: Sequence[tuple[str, int]], config: ClientConfig, connect: Connect = Peer.connect
+    ) -> None:
         self._config = config
-        self._names = Names(names, connect, config)
-        self._links = Links(self._names.described, connect, config)
-        self._routes = Routes(self._names, self._links, self._follow)
+        self._nameservers = NameServers(nameservers, connect, config)
+        self._connections = BrokerConnections(self._nameservers.description, connect, config)
+        self._routes = Routes(self._nameservers, self._connections, self._on_route)
         self._producer: Producer | None = None
         self._transactions: ClusterTransactions | None = None
-        self._following: asyncio.Task[None] | None = None
+        self._route_refresh: asyncio.Task[None] | None = None
         self.post: Post = _not_open
         self.route = self._routes.route
 
-        reading = ClusterReading(self._links, config)
-        self.join, self.heartbeat, self.release, self.leave = reading.join, reading.heartbeat, reading.release, reading.leave
-        self.pull, self.commit, self.offset_at_time = reading.pull, reading.commit, reading.offset_at_time
-        self.lease, self.settle, self.extend = reading.lease, reading.settle, reading.extend
+        reader = ClusterReader(self._connections, config)
+        self.join, self.heartbeat, self.release, self.leave = (
+            reader.join,
+            reader.heartbeat,
+            reader.release,
+            reader.leave,
+        )
+        self.pull, self.commit, self.offset_at_time = reader.pull, reader.commit, reader.offset_at_time
+        self.lease, self.settle, self.extend = reader.lease, reader.settle, reader.extend
 
-        topics = ClusterTopics(self._names, self._links, self._routes, self._topic_gone)
+        topics = ClusterTopics(self._nameservers, self._connections, self._routes, self._on_topic_gone)
         self.create_topic, self.alter_topic, self.delete_topic = topics.create, topics.alter, topics.delete
         self.describe_topic, self.topics, self.find = topics.describe, topics.count_queues, topics.find
 
-        links, routes = self._links, self._routes
-        self._groups = GroupsOfBrokers(links.ask)
-        self.dead_letters = ClusterDeadLetters(links.ask_whole, routes.alive)
-        self.timers = ClusterTimers(links.ask_whole, routes.brokers_of)
-        self.archives = ClusterArchives(links.ask, routes.brokers_of)
-        self.jobs = ClusterJobs(links.ask, routes.alive, routes.known)
+        connections, routes = self._connections, self._routes
+        self._groups = ClusterGroups(connections.ask)
+        self.dead_letters = ClusterDeadLetters(connections.ask_with_attachment, routes.alive)
+        self.timers = ClusterTimers(connections.ask_with_attachment, routes.topic_brokers)
+        self.archives = ClusterArchives(connections.ask, routes.topic_brokers)
+        self.jobs = ClusterJobs(connections.ask, routes.alive, routes.known)
 
     async def open(self) -> None:
-        """Find a NameServer: a wrong address is noticed here, not at the first message."""
+        """Connect to a NameServer, so that a wrong address fails here, not at the first send."""
         await self._routes.learn_brokers()
         self._producer = Producer(
             self._config,
             route=lambda topic: self._routes.route(topic, create=True),
-            way=self._links.of_queue,
-            topic_gone=self._topic_gone,
+            connection=self._connections.for_queue,
+            on_topic_gone=self._on_topic_gone,
         )
-        self._transactions = ClusterTransactions(self._config, self._links.ask_whole, self._routes.alive, self._producer)
-        self.post = self._producer.post  # each message comes through here, and a call between costs
-        self._following = asyncio.get_running_loop().create_task(self._follow_routes(), name="litemq follows routes")
+        self._transactions = ClusterTransactions(
+            self._config, self._connections.ask_with_attachment, self._routes.alive, self._producer
+        )
+        self.post = self._producer.post  # no method in between: each message takes this path
+        self._route_refresh = asyncio.get_running_loop().create_task(
+            self._refresh_routes(), name="litemq refreshes routes"
+        )
 
     async def close(self, within: float) -> None:
         if self._producer is not None and self._transactions is not None:
             await asyncio.gather(self._producer.close(within), self._transactions.close(within))
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        if self._route_refresh is not None:
+            self._route_refresh.cancel()
+            await asyncio.gather(self._route_refresh, return_exceptions=True)
         await self._routes.close()
-        await asyncio.gather(self._links.close(), self._names.close())
+        await asyncio.gather(self._connections.close(), self._nameservers.close())
 
-    # Routes -------------------------------------------------------------------------------------------------------------------
+    # Routes ---------------------------------------------------------------------------------------
 
-    def _follow(self, route: Route) -> None:
+    def _on_route(self, route: Route) -> None:
         if self._producer is not None:
-            self._producer.follow(route)
+            self._producer.update_route(route)
 
-    async def _follow_routes(self) -> None:
-        """Ask again for the routes in use, so that new brokers and queues are found, and those that left."""
+    async def _refresh_routes(self) -> None:
+        """Refresh the routes in use, to find brokers and queues that came or left."""
         while True:
             await asyncio.sleep(self._config.route_refresh_ms / 1000)
             for topic in self._sending.topics:
-                if self._names.remembered(topic) is None:
+                if self._nameservers.cached(topic) is None:
                     continue
                 try:
                     await self._routes.route(topic)
                 except TopicNotFoundError:
-                    self._topic_gone(topic)
+                    self._on_topic_gone(topic)
                 except LiteMQError as error:
-                    _LOG.info("the route of %s is asked for later: %s", topic, error)
+                    _LOG.info("cannot refresh the route of %s, will retry: %s", topic, error)
 
-    def _topic_gone(self, topic: str) -> None:
-        self._names.forget(topic)
+    def _on_topic_gone(self, topic: str) -> None:
+        self._nameservers.forget(topic)
         self._sending.forget(topic)
 
-    # Sending ------------------------------------------------------------------------------------------------------------------
+    # Sending --------------------------------------------------------------------------------------
 
     @property
     def _sending(self) -> Producer:
@@ -135,17 +149,20 @@ class ClusterEngine:
     def wall_ms(self) -> int:
         return _CLOCK.wall_ms()
 
-    async def wait_for_room(self) -> None:
-        await self._sending.room.wait()
+    async def wait_for_buffer(self) -> None:
+        await self._sending.buffer.wait()
 
     async def flush(self, within: float | None = None) -> None:
         await self._sending.flush(within)
 
-    # Looking after it ---------------------------------------------------------------------------------------------------------
+    # Brokers and groups ---------------------------------------------------------------------------
 
-    async def brokers(self) -> list[BrokerFact]:
-        facts = [(state.facts, state.alive) for state in await self._names.brokers()]
-        return [BrokerFact(fact.name, f"{fact.host}:{fact.port}", alive, fact.software, len(fact.topics)) for fact, alive in facts]
+    async def brokers(self) -> list[BrokerInfo]:
+        facts = [(state.facts, state.alive) for state in await self._nameservers.brokers()]
+        return [
+            BrokerInfo(each.name, f"{each.host}:{each.port}", alive, each.software, len(each.topics))
+            for each, alive in facts
+        ]
 
     async def groups(self) -> list[GroupSummary]:
         return await self._groups.summaries(await self._routes.alive())
@@ -154,13 +171,15 @@ class ClusterEngine:
         return await self._groups.describe(await self._routes.alive(), group)
 
     async def plan_reset(self, topic: str, group: str, to: str, value: int) -> ResetPlan:
-        return await self._groups.plan(await self._routes.brokers_of(topic), topic, group, to, value)
+        return await self._groups.plan(await self._routes.topic_brokers(topic), topic, group, to, value)
 
     async def reset(self, plan: ResetPlan, *, force: bool) -> ResetPlan:
         return await self._groups.reset(plan, force=force)
 
     async def undo_reset(self, topic: str, group: str, reset_id: str, *, dry_run: bool, force: bool) -> ResetPlan:
-        return await self._groups.undo(await self._routes.brokers_of(topic), topic, group, reset_id, dry_run=dry_run, force=force)
+        return await self._groups.undo(
+            await self._routes.topic_brokers(topic), topic, group, reset_id, dry_run=dry_run, force=force
+        )
 
     async def pause_group(self, group: str, *, paused: bool) -> None:
         await self._groups.pause(await self._routes.alive(), group, paused=paused)
@@ -168,12 +187,14 @@ class ClusterEngine:
     async def delete_group(self, group: str) -> None:
         await self._groups.delete(await self._routes.alive(), group)
 
-    async def why(self, topic: str, message_id: str, group: str) -> list[WhyFact]:
+    async def why(self, topic: str, message_id: str, group: str) -> list[WhyInfo]:
         header = WhyRequest(topic=topic, message_id=message_id, group=group).SerializeToString()
         found = []
         for broker in await self._routes.alive():
-            answer = WhyAnswer.FromString((await self._links.to(broker).request(Opcode.WHY, header)).header)
-            found.append(WhyFact(broker, answer.verdict, answer.topic, answer.sentence, answer.advice, tuple(answer.facts)))
+            answer = WhyAnswer.FromString((await self._connections.to(broker).request(Opcode.WHY, header)).header)
+            found.append(
+                WhyInfo(broker, answer.verdict, answer.topic, answer.sentence, answer.advice, tuple(answer.facts))
+            )
         return found
 
 

@@ -1,4 +1,4 @@
-"""Looking after groups on all brokers: each knows its own queues, and what they say is put together here."""
+"""Group administration on a cluster: ask all brokers, and merge their answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from google.protobuf.message import Message as WireMessage
 
-from litemq.client.engine.groups import GroupDescription, GroupQueue, GroupSummary, MemberFact, ResetFact, ResetPlan, ResetStep
+from litemq.client.engine.groups import (
+    GroupDescription,
+    GroupQueue,
+    GroupSummary,
+    MemberInfo,
+    ResetInfo,
+    ResetPlan,
+    ResetStep,
+)
 from litemq.client.identity import new_suffix
 from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import (
@@ -24,13 +32,13 @@ from litemq.proto.wire_pb2 import (
     UndoRequest,
 )
 
-__all__ = ["GroupsOfBrokers"]
+__all__ = ["ClusterGroups"]
 
 Ask = Callable[[str, int, WireMessage], Awaitable[bytes]]
 
 
-class GroupsOfBrokers:
-    """``ask`` puts a request to one broker."""
+class ClusterGroups:
+    """The groups of a cluster. ``ask`` sends a request to one broker."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -40,40 +48,50 @@ class GroupsOfBrokers:
         return list(zip(brokers, answers, strict=True))
 
     async def summaries(self, brokers: Sequence[str]) -> list[GroupSummary]:
-        """All groups. A consumer is a member on each broker: it is counted where there are most."""
+        """List all groups.
+
+        A consumer is a member on each broker, so a group's members are the largest count.
+        """
         found: dict[str, GroupSummary] = {}
         for _, answer in await self._ask_all(brokers, Opcode.LIST_GROUPS, Empty()):
-            for told in GroupsAnswer.FromString(answer).groups:
-                known = found.get(told.group, GroupSummary(told.group, False, 0, 0, ()))
-                topics = tuple(sorted({*known.topics, *told.topics}))
-                found[told.group] = GroupSummary(
-                    told.group, known.paused or told.paused, max(known.members, told.members), known.lag + told.lag, topics
+            for each in GroupsAnswer.FromString(answer).groups:
+                known = found.get(each.group, GroupSummary(each.group, False, 0, 0, ()))
+                topics = tuple(sorted({*known.topics, *each.topics}))
+                found[each.group] = GroupSummary(
+                    each.group,
+                    known.paused or each.paused,
+                    max(known.members, each.members),
+                    known.lag + each.lag,
+                    topics,
                 )
         return [found[group] for group in sorted(found)]
 
     async def describe(self, brokers: Sequence[str], group: str) -> GroupDescription | None:
-        """One group; ``None`` where no broker knows it."""
+        """Describe one group; ``None`` if no broker knows it."""
         is_known = paused = False
         queues: list[GroupQueue] = []
-        members: list[MemberFact] = []
-        resets: dict[str, ResetFact] = {}
+        members: list[MemberInfo] = []
+        resets: dict[str, ResetInfo] = {}
         tries = 0
         for broker, header in await self._ask_all(brokers, Opcode.DESCRIBE_GROUP, GroupRequest(group=group)):
             answer = GroupAnswer.FromString(header)
             is_known, paused, tries = is_known or answer.known, paused or answer.paused, tries + answer.waiting_tries
             queues += [
                 GroupQueue(
-                    *(broker, told.topic, told.range.queue_id, told.is_retry, told.committed, told.range.next),
-                    *(told.lag, told.in_flight, told.member, told.oldest),
+                    *(broker, each.topic, each.range.queue_id, each.is_retry, each.committed, each.range.next),
+                    *(each.lag, each.in_flight, each.member, each.oldest),
                 )
-                for told in answer.queues
+                for each in answer.queues
             ]
             members += [
-                MemberFact(broker, told.topic, told.member, told.peer, told.queues, told.zone, told.is_connected) for told in answer.members
+                MemberInfo(broker, each.topic, each.member, each.peer, each.queues, each.zone, each.is_connected)
+                for each in answer.members
             ]
             for reset in answer.resets:
                 known = resets.get(reset.reset_id)
-                resets[reset.reset_id] = ResetFact(reset.reset_id, reset.at, reset.undoes, reset.queues + (known.queues if known else 0))
+                resets[reset.reset_id] = ResetInfo(
+                    reset.reset_id, reset.at, reset.undoes, reset.queues + (known.queues if known else 0)
+                )
         if not is_known:
             return None
         queues.sort(key=lambda queue: (queue.topic, queue.is_retry, queue.broker, queue.queue_id))
@@ -81,12 +99,15 @@ class GroupsOfBrokers:
         return GroupDescription(group, paused, tuple(queues), tuple(members), by_time, tries)
 
     async def plan(self, brokers: Sequence[str], topic: str, group: str, to: str, value: int) -> ResetPlan:
-        """What a reset would do."""
+        """Plan a reset without doing it."""
         request = ResetRequest(group=group, topic=topic, to=to, value=value)
         return _plan(topic, group, "", await self._ask_all(brokers, Opcode.PLAN_RESET, request))
 
     async def reset(self, plan: ResetPlan, *, force: bool) -> ResetPlan:
-        """Do it, on one broker after another: where one refuses, those behind it are left as they are."""
+        """Do a planned reset, one broker after another.
+
+        If one refuses, the remaining brokers are not changed.
+        """
         reset_id = plan.reset_id or f"r-{new_suffix()}"
         planned: dict[str, list[QueueOffset]] = defaultdict(list)
         for step in plan.steps:
@@ -97,17 +118,21 @@ class GroupsOfBrokers:
             answers.append((broker, await self._ask(broker, Opcode.RESET, request)))
         return _plan(plan.topic, plan.group, reset_id, answers)
 
-    async def undo(self, brokers: Sequence[str], topic: str, group: str, reset_id: str, *, dry_run: bool, force: bool) -> ResetPlan:
-        """Take a reset back, wherever it was made."""
+    async def undo(
+        self, brokers: Sequence[str], topic: str, group: str, reset_id: str, *, dry_run: bool, force: bool
+    ) -> ResetPlan:
+        """Undo a reset on the brokers that have it; raise if none does."""
         undo_id = f"u-{new_suffix()}"
         answers: list[tuple[str, bytes]] = []
         refused: InvalidArgumentError | None = None
         for broker in brokers:
-            request = UndoRequest(group=group, topic=topic, reset_id=reset_id, undo_id=undo_id, dry_run=dry_run, force=force)
+            request = UndoRequest(
+                group=group, topic=topic, reset_id=reset_id, undo_id=undo_id, dry_run=dry_run, force=force
+            )
             try:
                 answers.append((broker, await self._ask(broker, Opcode.UNDO_RESET, request)))
             except InvalidArgumentError as error:
-                refused = error  # another broker may have it
+                refused = error  # another broker may have this reset
                 continue
             reset_id = reset_id or (ResetAnswer.FromString(answers[0][1]).reset_id if dry_run else "")
         if not answers and refused is not None:
@@ -115,11 +140,10 @@ class GroupsOfBrokers:
         return _plan(topic, group, reset_id if dry_run else undo_id, answers)
 
     async def pause(self, brokers: Sequence[str], group: str, *, paused: bool) -> None:
-        """Give a group nothing, or let it go on."""
+        """Pause or resume delivery to a group."""
         await self._ask_all(brokers, Opcode.PAUSE_GROUP, PauseRequest(group=group, paused=paused))
 
     async def delete(self, brokers: Sequence[str], group: str) -> None:
-        """Forget a group."""
         await self._ask_all(brokers, Opcode.DELETE_GROUP, GroupRequest(group=group))
 
 

@@ -1,4 +1,4 @@
-"""Jobs of a cluster's brokers, asked over the wire."""
+"""The ``JobEngine`` of a cluster: requests to its brokers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from litemq.client.engine.job import Job, JobRun, moment
 from litemq.client.engine.jobs import JobPage, PutHow, PutOutcome
-from litemq.client.engine.routes import Route, queue_of_key
+from litemq.client.engine.routes import Route, queue_for_key
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import (
     BackfillJobAnswer,
@@ -37,27 +37,29 @@ Ask = Callable[[str, int, Message], Awaitable[bytes]]
 
 
 class ClusterJobs:
-    """A ``JobBackend``."""
+    """A ``JobEngine``."""
 
-    def __init__(self, ask: Ask, brokers: Callable[[], Awaitable[list[str]]], route: Callable[[str], Awaitable[Route]]) -> None:
+    def __init__(
+        self, ask: Ask, brokers: Callable[[], Awaitable[list[str]]], route: Callable[[str], Awaitable[Route]]
+    ) -> None:
         self._ask = ask
-        self._brokers = brokers  # those that are alive
-        self._route = route  # of a topic, which may be created for it
+        self._brokers = brokers  # returns the brokers that are alive
+        self._route = route  # returns the route of a topic, and may create the topic
 
     async def brokers(self) -> list[str]:
         return await self._brokers()
 
-    async def home(self, job: JobDefinition) -> str:
+    async def home_broker(self, job: JobDefinition) -> str:
         route = await self._route(job.topic)
         if job.ordering_key:
-            # Where whoever sends with the key sends to, so that all of it is in one queue.
+            # The queue that producers choose for this key, so that all its messages are in one queue.
             queues = route.queues
-            if any(place.has_priorities for place in route.brokers):
+            if any(each.has_priorities for each in route.brokers):
                 wanted = priority_class(job.priority if job.HasField("priority") else DEFAULT_PRIORITY)
                 queues = [queue for queue in queues if queue[1] % PRIORITY_CLASSES == wanted]
-            broker, job.queue_id = queues[queue_of_key(job.ordering_key, len(queues))]
+            broker, job.queue_id = queues[queue_for_key(job.ordering_key, len(queues))]
             return broker
-        return max((place.name for place in route.brokers), key=lambda name: _weight(name, job.id))
+        return max((each.name for each in route.brokers), key=lambda name: _weight(name, job.id))
 
     async def put(self, broker: str, jobs: Sequence[JobDefinition], how: PutHow, *, dry_run: bool) -> list[PutOutcome]:
         answer = await self._ask(broker, Opcode.PUT_JOBS, PutJobsRequest(jobs=jobs, how=how, dry_run=dry_run))
@@ -68,14 +70,26 @@ class ClusterJobs:
         return [Job(broker, facts) for facts in answer.jobs]
 
     async def page(
-        self, broker: str, *, after: int, most: int, topic: str = "", group: str = "", prefix: str = "", paused: bool | None = None
+        self,
+        broker: str,
+        *,
+        after: int,
+        limit: int,
+        topic: str = "",
+        group: str = "",
+        prefix: str = "",
+        paused: bool | None = None,
     ) -> JobPage:
-        request = ListJobsRequest(after=after, most=most, topic=topic, group=group, prefix=prefix, paused=paused)
+        request = ListJobsRequest(after=after, most=limit, topic=topic, group=group, prefix=prefix, paused=paused)
         answer = JobsAnswer.FromString(await self._ask(broker, Opcode.LIST_JOBS, request))
-        return JobPage(tuple(Job(broker, facts) for facts in answer.jobs), answer.next_after, answer.is_end, answer.count)
+        return JobPage(
+            tuple(Job(broker, facts) for facts in answer.jobs), answer.next_after, answer.is_end, answer.count
+        )
 
     async def delete(self, broker: str, ids: Sequence[str]) -> list[PutOutcome]:
-        return _outcomes(JobOutcomes.FromString(await self._ask(broker, Opcode.DELETE_JOBS, JobsRequest(ids=ids))).outcomes)
+        return _outcomes(
+            JobOutcomes.FromString(await self._ask(broker, Opcode.DELETE_JOBS, JobsRequest(ids=ids))).outcomes
+        )
 
     async def pause(self, broker: str, ids: Sequence[str], *, paused: bool) -> list[PutOutcome]:
         request = PauseJobsRequest(ids=ids, paused=paused)
@@ -85,13 +99,15 @@ class ClusterJobs:
         answer = await self._ask(broker, Opcode.TRIGGER_JOB, TriggerJobRequest(id=job_id, trigger_id=trigger_id))
         return TriggerJobAnswer.FromString(answer).message_id
 
-    async def backfill(self, broker: str, job_id: str, since: int, until: int, *, dry_run: bool) -> tuple[int, int, int]:
+    async def backfill(
+        self, broker: str, job_id: str, since: int, until: int, *, dry_run: bool
+    ) -> tuple[int, int, int]:
         request = BackfillJobRequest(id=job_id, since=since, until=until, dry_run=dry_run)
         answer = BackfillJobAnswer.FromString(await self._ask(broker, Opcode.BACKFILL_JOB, request))
         return answer.sent, answer.there, answer.next_since
 
-    async def history(self, broker: str, job_id: str, most: int) -> list[JobRun]:
-        answer = await self._ask(broker, Opcode.JOB_HISTORY, JobHistoryRequest(id=job_id, most=most))
+    async def history(self, broker: str, job_id: str, limit: int) -> list[JobRun]:
+        answer = await self._ask(broker, Opcode.JOB_HISTORY, JobHistoryRequest(id=job_id, most=limit))
         return [
             JobRun(
                 run.message_id,
@@ -106,9 +122,9 @@ class ClusterJobs:
 
 
 def _weight(broker: str, job_id: str) -> bytes:
-    """The broker for which it is greatest has the job: another broker more or less moves few of them."""
+    """Return the rendezvous weight of ``broker`` for a job: the greatest one has the job."""
     return blake2b(f"{broker}\0{job_id}".encode(), digest_size=8).digest()
 
 
-def _outcomes(told: Iterable[JobOutcome]) -> list[PutOutcome]:
-    return [PutOutcome(each.done, each.code, each.problem) for each in told]
+def _outcomes(outcomes: Iterable[JobOutcome]) -> list[PutOutcome]:
+    return [PutOutcome(each.done, each.code, each.problem) for each in outcomes]

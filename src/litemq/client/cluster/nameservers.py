@@ -1,4 +1,4 @@
-"""What the NameServers know, and what the client remembers of it while none of them answers."""
+"""Requests to the NameServers, and a cache of routes for the time when none of them answers."""
 
 from __future__ import annotations
 
@@ -8,50 +8,57 @@ from collections.abc import Sequence
 from itertools import cycle
 
 from litemq.client.config import ClientConfig
-from litemq.client.engine.routes import BrokerPlace, Route
+from litemq.client.engine.routes import BrokerAddress, Route
 from litemq.client.transport.channel import Connect
-from litemq.client.transport.connection import Link
+from litemq.client.transport.connection import BrokerConnection
 from litemq.errors import ConnectionLostError, NoRouteError, RequestTimeoutError
 from litemq.proto.wire_pb2 import BrokersAnswer, BrokerState, Opcode, RouteAnswer, TopicRequest
 from litemq.types import Durability
 
-__all__ = ["Names"]
+__all__ = ["NameServers"]
 
 _LOG = logging.getLogger(__name__)
 
 
-class Names:
-    """Routes, asked of whichever NameServer answers, and kept."""
+class NameServers:
+    """The NameServers of a cluster as one: the first that answers is used."""
 
     def __init__(self, addresses: Sequence[tuple[str, int]], connect: Connect, config: ClientConfig) -> None:
-        turns = cycle(addresses)
+        in_turn = cycle(addresses)
         self._tries = len(addresses)
-        self.described = ", ".join(f"{host}:{port}" for host, port in addresses)
-        self._link = Link(f"the NameServer ({self.described})", lambda: next(turns), connect, config)
+        self.description = ", ".join(f"{host}:{port}" for host, port in addresses)
+        self._connection = BrokerConnection(
+            f"the NameServer ({self.description})", lambda: next(in_turn), connect, config
+        )
         self._config = config
         self._routes: dict[str, Route] = {}
 
-    def remembered(self, topic: str) -> Route | None:
-        """The last route that is known."""
+    def cached(self, topic: str) -> Route | None:
+        """Return the last known route of ``topic``."""
         return self._routes.get(topic)
 
-    def remember(self, route: Route) -> None:
-        """A route that was learned elsewhere: from the brokers that created the topic."""
+    def cache(self, route: Route) -> None:
+        """Store ``route``, which the brokers that created the topic returned."""
         self._routes[route.topic] = route
 
     def forget(self, topic: str) -> None:
-        """The topic is no more."""
+        """Drop the cached route of a deleted topic."""
         self._routes.pop(topic, None)
 
     async def fetch(self, topic: str) -> Route | None:
-        """A topic's route as it is now, as far as that can be told; ``None`` where no broker has it."""
+        """Fetch the route of ``topic``; ``None`` if no broker has it.
+
+        While no NameServer answers, return the cached one.
+        """
         known = self._routes.get(topic)
-        # Where a route is known, a NameServer that does not answer at once is not worth waiting for.
+        # With a cached route, do not wait long for a NameServer.
         within = self._config.request_timeout_ms / 1000 if known is None else 1.0
         try:
-            answer = RouteAnswer.FromString(await self._ask(Opcode.FETCH_ROUTE, TopicRequest(topic=topic).SerializeToString(), within))
+            answer = RouteAnswer.FromString(
+                await self._ask(Opcode.FETCH_ROUTE, TopicRequest(topic=topic).SerializeToString(), within)
+            )
             brokers = {
-                broker.name: BrokerPlace(
+                broker.name: BrokerAddress(
                     broker.name,
                     broker.host,
                     broker.port,
@@ -61,29 +68,31 @@ class Names:
                 )
                 for broker in answer.brokers
             }
-            # A route without the silent would send their keys elsewhere, and back when they return: the first one is asked for with them.
+            # Without the silent brokers, ordering keys would move to other queues, and back when the brokers return.
             if known is None or any(broker.name not in brokers for broker in known.brokers):
-                brokers = await self._silent(topic) | brokers
+                brokers = await self._silent_brokers(topic) | brokers
         except (ConnectionLostError, RequestTimeoutError) as error:
             if known is not None:
-                _LOG.debug("the route of %s is as it was: %s", topic, error)
+                _LOG.debug("using the cached route of %s: %s", topic, error)
                 return known
-            raise NoRouteError(f"no NameServer answers ({self.described}), and no route of topic {topic!r} is known: {error}") from error
+            raise NoRouteError(
+                f"no NameServer answers ({self.description}), and no route of topic {topic!r} is cached: {error}"
+            ) from error
         if not brokers:
             return None
         route = Route(topic, tuple(brokers[name] for name in sorted(brokers)))
         self._routes[topic] = route
         return route
 
-    async def _silent(self, topic: str) -> dict[str, BrokerPlace]:
-        """Those that may have left the routes only because they are silent: they keep their queues, and what is bound to them waits."""
+    async def _silent_brokers(self, topic: str) -> dict[str, BrokerAddress]:
+        """Return the brokers of ``topic`` without a heartbeat: they keep their queues."""
         silent = {}
         for state in await self.brokers():
             facts = state.facts
             entry = next((entry for entry in facts.topics if entry.topic == topic), None)
             if entry is not None:
-                # One that is alive by now came back after the route was told.
-                silent[facts.name] = BrokerPlace(
+                # Alive here: the broker came back after the route was fetched.
+                silent[facts.name] = BrokerAddress(
                     facts.name,
                     facts.host,
                     facts.port,
@@ -95,23 +104,25 @@ class Names:
         return silent
 
     async def brokers(self) -> list[BrokerState]:
-        """All brokers that the NameServer knows."""
+        """Return all brokers that the NameServer knows."""
         answer = await self._ask(Opcode.LIST_BROKERS, b"", self._config.request_timeout_ms / 1000)
         return list(BrokersAnswer.FromString(answer).brokers)
 
     async def _ask(self, opcode: int, header: bytes, within: float) -> bytes:
-        """Ask one NameServer after another; they all know the same."""
+        """Ask one NameServer after another, until one answers; they all know the same."""
         until = asyncio.get_running_loop().time() + within
         tries = 0
         while True:
             left = max(0.05, until - asyncio.get_running_loop().time())
             tries += 1
             try:
-                return (await self._link.request(opcode, header, within=left, answered_within=left, vital=True)).header
+                return (
+                    await self._connection.request(opcode, header, within=left, answered_within=left, vital=True)
+                ).header
             except ConnectionLostError:
                 if tries > self._tries or asyncio.get_running_loop().time() >= until:
                     raise
 
     async def close(self) -> None:
         """End the connection."""
-        await self._link.close()
+        await self._connection.close()

@@ -1,4 +1,4 @@
-"""Requests that travel together: what one turn of the event loop brings for one place is one request, sent again until it is answered."""
+"""Request batching: items for one destination share a request in each tick, with retries."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
 from litemq.errors import ClientClosedError, LiteMQError, OverloadedError, SendOutcomeUnknownError
 
-__all__ = ["Gathering"]
+__all__ = ["RequestBatcher"]
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
 
 
-class _Growing(Generic[I, R]):
-    """A request that others may still join."""
+class _OpenBatch(Generic[I, R]):
+    """A request that still takes items."""
 
     __slots__ = ("items", "size", "waiters")
 
@@ -28,58 +28,61 @@ class _Growing(Generic[I, R]):
         self.size = 0
 
 
-class Gathering(Generic[P, I, R]):
-    """Items by their places, at most so many in a request. Only for what may be said twice: a request whose answer is lost is repeated."""
+class RequestBatcher(Generic[P, I, R]):
+    """Batches of items by destination, up to ``max_items`` and ``max_bytes`` each.
+
+    Items must be idempotent: a request whose answer is lost is sent again.
+    """
 
     def __init__(
         self,
         config: ClientConfig,
         ask: Callable[[P, list[I]], Awaitable[list[R | LiteMQError]]],
-        most_items: int,
-        most_bytes: int,
+        max_items: int,
+        max_bytes: int,
     ) -> None:
-        """``ask`` makes one request of items for a place, and says what became of each."""
+        """``ask`` sends the items of a request to a destination, and returns their outcomes."""
         self._config = config
         self._ask = ask
-        self._most_items = most_items
-        self._most_bytes = most_bytes
+        self._max_items = max_items
+        self._max_bytes = max_bytes
         self._loop = asyncio.get_running_loop()
-        self._growing: dict[P, _Growing[I, R]] = {}
+        self._open: dict[P, _OpenBatch[I, R]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def add(self, place: P, item: I, size: int = 0) -> asyncio.Future[R]:
-        """Have an item of so many bytes travel with the others of this turn; the future is what became of it."""
+    def add(self, destination: P, item: I, size: int = 0) -> asyncio.Future[R]:
+        """Add an item of ``size`` bytes to this tick's request; the future is its outcome."""
         waiter: asyncio.Future[R] = self._loop.create_future()
         if self._closed:
             waiter.set_exception(ClientClosedError("the client is closed"))
             return waiter
-        growing = self._growing.get(place)
-        if growing is not None and (len(growing.items) >= self._most_items or growing.size + size > self._most_bytes):
-            self._send(place)
-            growing = None
-        if growing is None:
-            if not self._growing:
+        batch = self._open.get(destination)
+        if batch is not None and (len(batch.items) >= self._max_items or batch.size + size > self._max_bytes):
+            self._send(destination)
+            batch = None
+        if batch is None:
+            if not self._open:
                 self._loop.call_soon(self._send_all)
-            growing = self._growing[place] = _Growing()
-        growing.items.append(item)
-        growing.waiters.append(waiter)
-        growing.size += size
+            batch = self._open[destination] = _OpenBatch()
+        batch.items.append(item)
+        batch.waiters.append(waiter)
+        batch.size += size
         return waiter
 
     def _send_all(self) -> None:
-        for place in list(self._growing):
-            self._send(place)
+        for destination in list(self._open):
+            self._send(destination)
 
-    def _send(self, place: P) -> None:
-        growing = self._growing.pop(place)
-        task = self._loop.create_task(self._deliver(place, growing.items, growing.waiters))
+    def _send(self, destination: P) -> None:
+        batch = self._open.pop(destination)
+        task = self._loop.create_task(self._deliver(destination, batch.items, batch.waiters))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _deliver(self, place: P, items: list[I], waiters: list[asyncio.Future[R]]) -> None:
+    async def _deliver(self, destination: P, items: list[I], waiters: list[asyncio.Future[R]]) -> None:
         try:
-            outcomes = await self._repeat(place, items)
+            outcomes = await self._repeat(destination, items)
         except LiteMQError as error:
             outcomes = [error] * len(items)
         except asyncio.CancelledError:
@@ -93,13 +96,13 @@ class Gathering(Generic[P, I, R]):
             else:
                 waiter.set_result(outcome)
 
-    async def _repeat(self, place: P, items: list[I]) -> list[R | LiteMQError]:
+    async def _repeat(self, destination: P, items: list[I]) -> list[R | LiteMQError]:
         until = self._loop.time() + self._config.delivery_timeout_ms / 1000
         backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
         in_doubt = False
         while True:
             try:
-                return await self._ask(place, items)
+                return await self._ask(destination, items)
             except LiteMQError as error:
                 in_doubt = in_doubt or not isinstance(error, OverloadedError)
                 if not error.retriable:
@@ -110,10 +113,12 @@ class Gathering(Generic[P, I, R]):
                             f"no answer for {self._config.delivery_timeout_ms} ms (delivery_timeout_ms): {error}"
                         ) from error
                     raise
-                await asyncio.sleep(backoff.next(error.retry_after_ms if isinstance(error, OverloadedError) else 0))
+                await asyncio.sleep(
+                    backoff.next_delay(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
+                )
 
     async def close(self, within: float) -> None:
-        """Wait for what is on its way, and tell the rest that nobody knows."""
+        """Wait up to ``within`` seconds for answers; the outcome of all other items is unknown."""
         self._send_all()
         self._closed = True
         tasks = list(self._tasks)

@@ -1,4 +1,4 @@
-"""The brokers of topics: find them at the NameServers, have them create a topic, and remember their addresses."""
+"""Routes of topics: fetch them, create missing topics, and learn the addresses of brokers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 
-from litemq.client.cluster.links import Links
-from litemq.client.cluster.nameservers import Names
-from litemq.client.engine.routes import BrokerPlace, Route
+from litemq.client.cluster.connections import BrokerConnections
+from litemq.client.cluster.nameservers import NameServers
+from litemq.client.engine.routes import BrokerAddress, Route
 from litemq.errors import NoRouteError, TopicNotFoundError
 from litemq.proto.wire_pb2 import BrokerState, CreateTopicRequest, Opcode, TopicAnswer, TopicRequest
 from litemq.types import Durability, is_system_name
@@ -17,16 +17,21 @@ __all__ = ["Routes"]
 
 
 class Routes:
-    """The engine passes each route that is new or was read again to ``on_route``."""
+    """The routes of a cluster's topics.
 
-    def __init__(self, names: Names, links: Links, on_route: Callable[[Route], None]) -> None:
-        self._names = names
-        self._links = links
+    Each route that is fetched or created goes to ``on_route``.
+    """
+
+    def __init__(
+        self, nameservers: NameServers, connections: BrokerConnections, on_route: Callable[[Route], None]
+    ) -> None:
+        self._nameservers = nameservers
+        self._connections = connections
         self._on_route = on_route
-        self._asking: dict[str, asyncio.Task[Route]] = {}  # one question at a time for a topic
+        self._asking: dict[str, asyncio.Task[Route]] = {}  # by topic: concurrent callers share one request
 
     async def route(self, topic: str, *, create: bool = False) -> Route:
-        """Ask for the brokers of ``topic``; return the remembered ones while no NameServer answers."""
+        """Fetch the route of ``topic``; return the cached one while no NameServer answers."""
         asking = self._asking.get(topic)
         if asking is None:
             asking = self._asking[topic] = asyncio.get_running_loop().create_task(self._ask(topic, create=create))
@@ -34,12 +39,15 @@ class Routes:
         return await asyncio.shield(asking)
 
     async def known(self, topic: str) -> Route:
-        """Return the remembered route of ``topic``, or ask for it; brokers that create topics by themselves create it."""
-        return self._names.remembered(topic) or await self.route(topic, create=True)
+        """Return the cached route of ``topic``, or fetch it.
 
-    async def brokers_of(self, topic: str) -> list[str]:
+        Brokers with ``auto_create_topics`` create a missing topic.
+        """
+        return self._nameservers.cached(topic) or await self.route(topic, create=True)
+
+    async def topic_brokers(self, topic: str) -> list[str]:
         """Return the names of the brokers that have ``topic``."""
-        return [place.name for place in (await self.route(topic)).brokers]
+        return [broker.name for broker in (await self.route(topic)).brokers]
 
     async def alive(self) -> list[str]:
         """Return the names of the brokers that are alive; raise if there is none."""
@@ -47,13 +55,13 @@ class Routes:
         return sorted(state.facts.name for state in await self.learn_brokers() if state.alive)
 
     async def learn_brokers(self) -> list[BrokerState]:
-        """Ask for all brokers, alive or not, and remember their addresses."""
-        states = await self._names.brokers()
-        self._links.addresses.update({state.facts.name: (state.facts.host, state.facts.port) for state in states})
+        """Fetch all brokers, alive or not, and learn their addresses."""
+        states = await self._nameservers.brokers()
+        self._connections.addresses.update({state.facts.name: (state.facts.host, state.facts.port) for state in states})
         return states
 
     async def _ask(self, topic: str, *, create: bool) -> Route:
-        route = await (self._system_route(topic) if is_system_name(topic) else self._names.fetch(topic))
+        route = await (self._system_route(topic) if is_system_name(topic) else self._nameservers.fetch(topic))
         if route is None and create:
             route = await self.create(CreateTopicRequest(topic=topic, automatic=True), None)
         if route is None:
@@ -64,49 +72,64 @@ class Routes:
 
     async def _system_route(self, topic: str) -> Route | None:
         """Ask each broker for a system topic, which no NameServer knows."""
-        places = []
+        addresses = []
         for state in await self.learn_brokers():
             facts = state.facts
             if state.alive:
                 with contextlib.suppress(TopicNotFoundError):
-                    answer = TopicAnswer.FromString(await self._links.ask(facts.name, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic)))
-                    places.append(BrokerPlace(facts.name, facts.host, facts.port, len(answer.queues), Durability(facts.default_durability)))
-        return Route(topic, tuple(places)) if places else None
+                    answer = TopicAnswer.FromString(
+                        await self._connections.ask(facts.name, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic))
+                    )
+                    addresses.append(
+                        BrokerAddress(
+                            facts.name, facts.host, facts.port, len(answer.queues), Durability(facts.default_durability)
+                        )
+                    )
+        return Route(topic, tuple(addresses)) if addresses else None
 
     async def _check_alive(self) -> None:
-        """Raise if no broker is alive: then no topic is gone, only the brokers are."""
-        if not any(state.alive for state in await self._names.brokers()):
+        """Raise ``NoRouteError`` if no broker is alive: the topic may exist on one that is down."""
+        if not any(state.alive for state in await self._nameservers.brokers()):
             raise NoRouteError(
-                f"no broker is alive, says the NameServer ({self._names.described}): start one with `litemq broker`, or all with `litemq up`"
+                f"no broker is alive (NameServer {self._nameservers.description}): "
+                "start one with `litemq broker`, or all with `litemq up`"
             )
 
     def learn(self, route: Route) -> None:
-        """Remember the addresses in ``route``, and pass it on."""
-        for place in route.brokers:
-            self._links.addresses[place.name] = (place.host, place.port)
+        """Learn the addresses in ``route``, and pass it on."""
+        for broker in route.brokers:
+            self._connections.addresses[broker.name] = (broker.host, broker.port)
         self._on_route(route)
 
     async def create(self, request: CreateTopicRequest, chosen: Sequence[str] | None) -> Route:
-        """Have the ``chosen`` brokers create a topic, or all that are alive, and return its route."""
-        alive = {state.facts.name: state.facts for state in await self._names.brokers() if state.alive}
+        """Create a topic on the ``chosen`` brokers, or on all live ones; return its route."""
+        alive = {state.facts.name: state.facts for state in await self._nameservers.brokers() if state.alive}
         missing = sorted(set(chosen or ()) - set(alive))
         if missing or not alive:
-            which = f"no broker {', '.join(missing)} is alive" if missing else "no broker is alive"
-            others = f"choose of {', '.join(alive)}" if alive else "start one with `litemq broker`, or all with `litemq up`"
-            raise NoRouteError(f"{which}, says the NameServer ({self._names.described}): {others}")
-        places = []
+            which = f"broker {', '.join(missing)} is not alive" if missing else "no broker is alive"
+            others = (
+                f"choose from {', '.join(alive)}"
+                if alive
+                else "start one with `litemq broker`, or all with `litemq up`"
+            )
+            raise NoRouteError(f"{which} (NameServer {self._nameservers.description}): {others}")
+        addresses = []
         for name in sorted(chosen or alive):
             facts = alive[name]
-            self._links.addresses[name] = (facts.host, facts.port)
-            answer = TopicAnswer.FromString(await self._links.ask(name, Opcode.CREATE_TOPIC, request))
+            self._connections.addresses[name] = (facts.host, facts.port)
+            answer = TopicAnswer.FromString(await self._connections.ask(name, Opcode.CREATE_TOPIC, request))
             durability, has_priorities = Durability(facts.default_durability), answer.settings.has_priorities
-            places.append(BrokerPlace(name, facts.host, facts.port, len(answer.queues), durability, has_priorities=has_priorities))
-        route = Route(request.topic, tuple(places))
-        self._names.remember(route)
+            addresses.append(
+                BrokerAddress(
+                    name, facts.host, facts.port, len(answer.queues), durability, has_priorities=has_priorities
+                )
+            )
+        route = Route(request.topic, tuple(addresses))
+        self._nameservers.cache(route)
         return route
 
     async def close(self) -> None:
-        """Cancel the questions that are under way."""
+        """Cancel pending requests."""
         tasks = list(self._asking.values())
         for task in tasks:
             task.cancel()

@@ -1,11 +1,11 @@
-"""Delayed messages of a cluster's brokers, asked over the wire."""
+"""The ``TimerEngine`` of a cluster: requests to its brokers."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from litemq.client.engine.timers import CancelOutcome, ScheduledState, TimerCursor, TimerFact, TimerPage, TimerSelection
+from litemq.client.engine.timers import CancelOutcome, ScheduledState, TimerCursor, TimerInfo, TimerPage, TimerSelection
 from litemq.client.transport.channel import Answer
 from litemq.errors import TimerNotFoundError
 from litemq.proto.wire_pb2 import (
@@ -22,19 +22,24 @@ from litemq.proto.wire_pb2 import (
 
 __all__ = ["ClusterTimers"]
 
-# Broker, opcode, header, attachment, how many seconds more than usual the answer may take.
+# Broker, opcode, header, attachment, and the seconds to add to the request timeout.
 Ask = Callable[[str, int, bytes, bytes, float], Awaitable[Answer]]
 
-_OUTCOMES: Final = (CancelOutcome.UNKNOWN, CancelOutcome.CANCELLED, CancelOutcome.DELIVERED, CancelOutcome.CANCELLED_BEFORE)
+_OUTCOMES: Final = (
+    CancelOutcome.UNKNOWN,
+    CancelOutcome.CANCELLED,
+    CancelOutcome.DELIVERED,
+    CancelOutcome.CANCELLED_BEFORE,
+)
 _STATES: Final = (None, ScheduledState.SCHEDULED, ScheduledState.DELIVERED, ScheduledState.CANCELLED)
 
 
 class ClusterTimers:
-    """A ``TimerBackend``."""
+    """A ``TimerEngine``."""
 
     def __init__(self, ask: Ask, brokers: Callable[[str], Awaitable[Sequence[str]]]) -> None:
         self._ask = ask
-        self._brokers = brokers  # those that have a topic
+        self._brokers = brokers  # returns the brokers of a topic
 
     async def brokers(self, topic: str) -> Sequence[str]:
         return await self._brokers(topic)
@@ -48,22 +53,29 @@ class ClusterTimers:
         request = TimerBatchRequest(topic=topic, batch_id=batch_id)
         await self._ask(broker, Opcode.CANCEL_TIMER_BATCH, request.SerializeToString(), b"", 0)
 
-    async def reschedule(self, broker: str, topic: str, message_id: str, due: int) -> TimerFact:
+    async def reschedule(self, broker: str, topic: str, message_id: str, due: int) -> TimerInfo:
         request = RescheduleRequest(topic=topic, message_id=message_id, due=due)
         answer = await self._ask(broker, Opcode.RESCHEDULE_TIMER, request.SerializeToString(), b"", 0)
-        fact = _fact(TimersAnswer.FromString(answer.header).timers[0])
-        if fact is None:
-            raise TimerNotFoundError(f"no delayed message of {topic!r} has the id {message_id!r}")
-        return fact
+        timer = _timer_from_wire(TimersAnswer.FromString(answer.header).timers[0])
+        if timer is None:
+            raise TimerNotFoundError(f"topic {topic!r} has no delayed message {message_id!r}")
+        return timer
 
-    async def describe(self, broker: str, topic: str, message_id: str) -> tuple[TimerFact, bytes] | None:
+    async def describe(self, broker: str, topic: str, message_id: str) -> tuple[TimerInfo, bytes] | None:
         request = TimerRequest(topic=topic, message_id=message_id)
         header, record = await self._ask(broker, Opcode.DESCRIBE_TIMER, request.SerializeToString(), b"", 0)
-        fact = _fact(TimersAnswer.FromString(header).timers[0])
-        return None if fact is None else (fact, record)
+        timer = _timer_from_wire(TimersAnswer.FromString(header).timers[0])
+        return None if timer is None else (timer, record)
 
     async def page(
-        self, broker: str, topic: str, selection: TimerSelection, *, after: TimerCursor, most: int, count_only: bool = False
+        self,
+        broker: str,
+        topic: str,
+        selection: TimerSelection,
+        *,
+        after: TimerCursor,
+        limit: int,
+        count_only: bool = False,
     ) -> TimerPage:
         request = ListTimersRequest(
             topic=topic,
@@ -73,18 +85,28 @@ class ClusterTimers:
             batch_id=selection.batch_id,
             after_due=after.due,
             after_pending=after.pending,
-            most=most,
+            most=limit,
             count_only=count_only,
         )
-        answer = TimersAnswer.FromString((await self._ask(broker, Opcode.LIST_TIMERS, request.SerializeToString(), b"", 0)).header)
-        facts = tuple(fact for fact in map(_fact, answer.timers) if fact is not None)
-        return TimerPage(facts, answer.count, TimerCursor(answer.next_due, answer.next_pending), answer.is_end)
+        answer = TimersAnswer.FromString(
+            (await self._ask(broker, Opcode.LIST_TIMERS, request.SerializeToString(), b"", 0)).header
+        )
+        timers = tuple(timer for timer in map(_timer_from_wire, answer.timers) if timer is not None)
+        return TimerPage(timers, answer.count, TimerCursor(answer.next_due, answer.next_pending), answer.is_end)
 
 
-def _fact(told: TimerFacts) -> TimerFact | None:
-    state = _STATES[told.state]
+def _timer_from_wire(facts: TimerFacts) -> TimerInfo | None:
+    state = _STATES[facts.state]
     if state is None:
         return None
-    return TimerFact(
-        told.message_id, state, told.due, told.delay_time, tuple(told.keys), told.batch_id, told.size, told.queue_id, told.sent_at
+    return TimerInfo(
+        facts.message_id,
+        state,
+        facts.due,
+        facts.delay_time,
+        tuple(facts.keys),
+        facts.batch_id,
+        facts.size,
+        facts.queue_id,
+        facts.sent_at,
     )

@@ -1,11 +1,13 @@
-"""Iterating over a topic: queue mode, lease mode, ordered, broadcast, and readers without a group.
+"""Consumers and readers of a topic: queue, lease, ordered and broadcast mode, and without a group.
 
-Entry points: ``Consumer``, ``LeaseConsumer``, ``OrderedConsumer``, ``BroadcastConsumer``, ``Reader``;
-``OpenFeeds`` opens them for a client. ``Feed`` reads all queues of a topic through restarts and route
-changes; ``Inbox`` holds what was fetched.
+Entry points: ``Consumer``, ``LeaseConsumer``, ``OrderedConsumer``, ``BroadcastConsumer``,
+``Reader``; ``OpenFeeds`` opens them, and ``ConsumingApi`` is their part of the client. ``Feed``
+reads all queues of a topic across broker restarts and route changes; ``Inbox`` buffers fetched
+messages.
 
-Invariants: only the finished prefix of a queue is committed, so an unfinished message is delivered again.
-Fetched messages are bounded in bytes. A position older than the broker's log continues in the archive.
+Invariants: a consumer commits only the finished prefix of a queue, so an unfinished message is
+delivered again. Fetched messages are bounded in bytes. Offsets older than the broker's log are read
+from the archive.
 
 May import: ``leases``, ``engine``, ``messages``, ``settling``.
 """

@@ -1,4 +1,4 @@
-"""Acknowledging many messages at once."""
+"""Acknowledge many messages with few requests."""
 
 from __future__ import annotations
 
@@ -12,25 +12,31 @@ __all__ = ["ack_batch"]
 
 
 async def ack_batch(messages: Sequence[Message]) -> None:
-    """Acknowledge all, and wait. Where some fail, the first error is raised, with a note that says which."""
-    told: list[Settlements | LiteMQError | None] = []
+    """Acknowledge ``messages`` and wait until all are settled or have failed.
+
+    Raises the first error, with a note that lists the failed messages.
+    """
+    outcomes: list[Settlements | LiteMQError | None] = []
     for message in messages:
         try:
-            told.append(message._hand_in())  # noqa: SLF001  many of what ack() does
+            outcomes.append(message._start_ack())  # noqa: SLF001  the first half of ack()
         except LiteMQError as error:
-            told.append(error)
-    # Those that travel together are answered together: this waits a few times, not for each.
-    for settlements in {each for each in told if isinstance(each, Settlements)}:
+            outcomes.append(error)
+    # One request settles many messages: wait once for each request.
+    for settlements in {each for each in outcomes if isinstance(each, Settlements)}:
         await settlements.wait_answered()
     errors: dict[int, LiteMQError] = {}
-    for number, (message, outcome) in enumerate(zip(messages, told, strict=True)):
+    for number, (message, outcome) in enumerate(zip(messages, outcomes, strict=True)):
         if isinstance(outcome, LiteMQError):
             errors[number] = outcome
-        elif outcome is not None and outcome.has_errors and (failed := outcome.error_of(message._place)) is not None:  # noqa: SLF001
-            errors[number] = failed
+        elif outcome is not None and outcome.has_errors:
+            failed = outcome.error_for(message._position)  # noqa: SLF001
+            if failed is not None:
+                errors[number] = failed
     if errors:
         first = errors[min(errors)]
         first.add_note(
-            f"{len(messages) - len(errors)} of {len(messages)} messages were settled; not those with the numbers {sorted(errors)[:20]}"
+            f"{len(messages) - len(errors)} of {len(messages)} messages were settled; failed: "
+            f"numbers {sorted(errors)[:20]}"
         )
         raise first

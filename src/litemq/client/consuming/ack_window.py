@@ -1,27 +1,30 @@
-"""How far a queue has been acknowledged: everything below an offset, and single messages above it."""
+"""Acknowledged offsets of one queue: the finished prefix, and single messages above it. No I/O."""
 
 from __future__ import annotations
 
 import asyncio
 
-__all__ = ["AckedOffsets"]
+__all__ = ["AckWindow"]
 
 
-class AckedOffsets:
-    """``done`` is the offset that may be committed: all messages below it are acknowledged."""
+class AckWindow:
+    """The acknowledged offsets of one queue.
 
-    __slots__ = ("_above", "_awaited", "_passed", "_reached", "committed", "done")
+    All messages below ``done`` are acknowledged and may be committed.
+    """
+
+    __slots__ = ("_above", "_awaited_offset", "_skipped", "_waiter", "committed", "done")
 
     def __init__(self, done: int) -> None:
         self.done = done
-        self.committed = done  # what the broker is known to have
+        self.committed = done  # the offset that the broker has
         self._above: set[int] = set()
-        self._passed: dict[int, int] = {}  # runs above it that nobody has to acknowledge, by where they begin
-        self._awaited = -1
-        self._reached: asyncio.Future[None] | None = None
+        self._skipped: dict[int, int] = {}  # ends of skipped ranges above ``done``, by their begin
+        self._awaited_offset = -1
+        self._waiter: asyncio.Future[None] | None = None
 
     def ack(self, offset: int) -> None:
-        """One message is done."""
+        """Acknowledge the message at ``offset``."""
         if offset != self.done:
             if offset > self.done:
                 self._above.add(offset)
@@ -31,58 +34,64 @@ class AckedOffsets:
         while above and self.done in above:
             above.remove(self.done)
             self.done += 1
-        if self._passed:
-            self._follow()
-        if self._reached is not None:
-            self._tell()
+        if self._skipped:
+            self._advance()
+        if self._waiter is not None:
+            self._notify()
 
-    def pass_by(self, begin: int, end: int) -> None:
-        """These are nobody's to acknowledge: a filter does not want them, or they cannot be read. What stands before them still is."""
+    def skip_range(self, begin: int, end: int) -> None:
+        """Treat offsets ``begin`` to before ``end`` as acknowledged.
+
+        They are filtered out, or unreadable. Offsets below ``begin`` must still be acknowledged.
+        """
         begin = max(begin, self.done)
         if begin < end:
-            self._passed[begin] = max(end, self._passed.get(begin, end))
-            self._follow()
-            if self._reached is not None:
-                self._tell()
+            self._skipped[begin] = max(end, self._skipped.get(begin, end))
+            self._advance()
+            if self._waiter is not None:
+                self._notify()
 
     def is_done(self, offset: int) -> bool:
-        """Whether a message was acknowledged."""
+        """Return whether the message at ``offset`` is acknowledged."""
         return offset < self.done or offset in self._above
 
-    def _follow(self) -> None:
-        """Go on over what is done right behind what is."""
+    def _advance(self) -> None:
+        """Move ``done`` across the acknowledged and skipped offsets that follow it."""
         while True:
             if self.done in self._above:
                 self._above.remove(self.done)
                 self.done += 1
-            elif self.done in self._passed:
-                self.done = self._passed.pop(self.done)
+            elif self.done in self._skipped:
+                self.done = self._skipped.pop(self.done)
             else:
                 return
 
     def skip_to(self, offset: int) -> None:
-        """What is below is no longer to be had, or was done by another."""
+        """Treat all offsets below ``offset`` as acknowledged.
+
+        They are gone, or another consumer did them.
+        """
         if offset > self.done:
             self.done = offset
             self._above = {acked for acked in self._above if acked >= offset}
-            self._passed = {max(begin, offset): end for begin, end in self._passed.items() if end > offset}
-            self._follow()
-        if self._reached is not None:
-            self._tell()
+            self._skipped = {max(begin, offset): end for begin, end in self._skipped.items() if end > offset}
+            self._advance()
+        if self._waiter is not None:
+            self._notify()
 
     async def wait_done(self, offset: int) -> None:
-        """Wait until everything below ``offset`` is acknowledged."""
+        """Wait until all messages below ``offset`` are acknowledged."""
         if self.done < offset:
-            self._awaited, self._reached = offset, asyncio.get_running_loop().create_future()
+            self._awaited_offset, self._waiter = offset, asyncio.get_running_loop().create_future()
             try:
-                await self._reached
+                await self._waiter
             finally:
-                self._reached = None
+                self._waiter = None
 
-    def _tell(self) -> None:
-        if self.done >= self._awaited and self._reached is not None and not self._reached.done():
-            self._reached.set_result(None)
+    def _notify(self) -> None:
+        if self.done >= self._awaited_offset and self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
-    def wants_commit(self) -> bool:
-        """Whether the broker does not know yet how far it is."""
+    def needs_commit(self) -> bool:
+        """Return whether ``done`` is ahead of the committed offset."""
         return self.done > self.committed

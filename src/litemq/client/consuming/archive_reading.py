@@ -1,7 +1,8 @@
-"""Reading on from a topic's archive, where a position is older than what its broker has.
+"""Archive fallback: read offsets that the broker has deleted from the topic's archive.
 
-Whoever can read archives is found by entry point (``litemq.archives``): the client itself knows nothing of tables. What comes from there is
-the stored records themselves, as a broker would have answered, read in threads, one portion ahead of whoever takes them.
+An entry point (``litemq.archives``) names the implementation, so the client does not depend on a
+table library. An archive returns stored records, as a broker does. Threads read them, one portion
+ahead.
 """
 
 from __future__ import annotations
@@ -14,62 +15,68 @@ from importlib.metadata import entry_points
 from typing import Final, NamedTuple, Protocol
 
 from litemq.client.consuming.queue_reader import QueueReader
-from litemq.client.engine.archives import ArchivedQueue, ArchiveFact
+from litemq.client.engine.archives import ArchivedQueue, ArchiveInfo
 from litemq.client.engine.selection import Selection
 from litemq.errors import MissingExtraError
 
-__all__ = ["Archive", "ArchivedRecords", "ColdReading", "Wanted"]
+__all__ = ["Archive", "ArchiveFallback", "ArchiveRequest", "ArchivedRecords"]
 
 _GROUP: Final = "litemq.archives"
 _NAME: Final = "table"
-_THREADS: Final = 2  # more of them wait for each other and for the interpreter
+_THREADS: Final = 2  # more threads only wait for the interpreter
 _LOG = logging.getLogger(__name__)
 
 
-class Wanted(NamedTuple):
-    """What somebody wants of one queue: the offsets from ``begin`` to before ``end``, a portion of some bytes at a time."""
+class ArchiveRequest(NamedTuple):
+    """Offsets ``begin`` to before ``end`` of one queue, requested in portions of ``max_bytes``."""
 
     broker: str
     queue_id: int
-    topic_id: int  # a topic of that name that was deleted had another
+    topic_id: int  # a deleted topic of the same name had another id
     begin: int
     end: int
     max_bytes: int
     selection: Selection
-    alive_at: int = 0  # leave out what has expired by then, in ms since 1970; 0: nothing does
-    ttl_ms: int = 0  # of messages that name none; 0: they stay
+    alive_at: int = 0  # skip messages that have expired by then, in ms since 1970; 0: skip none
+    ttl_ms: int = 0  # of messages without a TTL; 0: they do not expire
 
 
 class ArchivedRecords(NamedTuple):
-    """Stored records of one queue: what was wanted of the offsets from ``begin`` to before ``next``, all of which the archive has."""
+    """Stored records of one queue: the selected ones from ``begin`` to before ``next``."""
 
     begin: int
     next: int
     records: bytes
-    expired: int = 0  # how many were left out for that
+    expired: int = 0  # messages skipped because they had expired
 
 
 class Archive(Protocol):
-    """A topic's archive, as it is found at a location. Several threads may read."""
+    """A topic's archive. Several threads may call ``read``."""
 
-    def read(self, wanted: Wanted) -> Iterator[ArchivedRecords]:
-        """Portions in the order of their offsets. What is missing between them the archive does not have.
+    def read(self, request: ArchiveRequest) -> Iterator[ArchivedRecords]:
+        """Yield portions in offset order. The archive lacks the offsets between two portions.
 
-        Raises ``ArchiveUnreadableError`` where it cannot tell.
+        Raises:
+            ArchiveUnreadableError: The archive cannot be read now.
         """
         ...
 
 
 class OpenArchive(Protocol):
-    """What an entry point names. It reads nothing yet."""
+    """The function that an entry point names.
+
+    It opens the archive of ``topic``, and reads nothing yet.
+    """
 
     def __call__(self, location: str, topic: str) -> Archive: ...
 
 
 class _Stream:
-    """One queue, as it is read from the archive: the next portion is on its way."""
+    """The archived portions of one queue. A thread reads the next portion ahead."""
 
-    def __init__(self, portions: Iterator[ArchivedRecords], position: int, end: int, threads: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, portions: Iterator[ArchivedRecords], position: int, end: int, threads: ThreadPoolExecutor
+    ) -> None:
         self._portions = portions
         self._threads = threads
         self.position = position
@@ -84,8 +91,8 @@ class _Stream:
         return portion
 
 
-class ColdReading:
-    """What a consumer or a reader of a topic reads from its archive."""
+class ArchiveFallback:
+    """Reads the queues of one topic from its archive, for one consumer or reader."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -96,19 +103,19 @@ class ColdReading:
         self._has_warned = False
 
     async def can_read(self) -> bool:
-        """Whether archives can be read here; says once in the log what is missing."""
+        """Return whether archives can be read here. If not, log the missing extra once."""
         try:
             await self._load()
         except MissingExtraError as error:
             if not self._has_warned:
                 self._has_warned = True
-                _LOG.warning("%s: older messages are in the topic's archive, and are left out: %s", self._topic, error)
+                _LOG.warning("%s: skipping older messages, which only the topic's archive has: %s", self._topic, error)
             return False
         return True
 
     async def _load(self) -> OpenArchive:
         if self._open_archive is None:
-            # Not on the event loop: pyarrow takes its time.
+            # Not on the event loop: importing pyarrow takes long.
             self._open_archive = await asyncio.get_running_loop().run_in_executor(self._pool(), _load)
         return self._open_archive
 
@@ -118,31 +125,48 @@ class ColdReading:
         return self._threads
 
     def is_reading(self, reader: QueueReader) -> bool:
-        """Whether a queue is being read from the archive, and its reader is where that is."""
+        """Return whether ``reader`` is being served from the archive at its present position."""
         stream = self._streams.get(reader.key)
         if stream is not None and (stream.position != reader.position or stream.position >= stream.end):
-            self.end(reader)  # what was fetched is to be fetched again, or all of it is here
+            self.end(reader)  # the reader has moved, or the stream is exhausted
             stream = None
         return stream is not None
 
     async def begin(
-        self, reader: QueueReader, fact: ArchiveFact, queue: ArchivedQueue, *, max_bytes: int, selection: Selection, alive_at: int
+        self,
+        reader: QueueReader,
+        info: ArchiveInfo,
+        queue: ArchivedQueue,
+        *,
+        max_bytes: int,
+        selection: Selection,
+        alive_at: int,
     ) -> None:
-        """Read a queue from its reader's position up to the oldest offset that the broker has."""
+        """Read from the position of ``reader`` to the oldest offset that the broker has."""
         open_archive = await self._load()
-        archive = self._archives.get(fact.location)
+        archive = self._archives.get(info.location)
         if archive is None:
-            archive = self._archives[fact.location] = open_archive(fact.location, self._topic)
-        topic_id = dict(fact.topic_ids)[reader.broker]
-        wanted = Wanted(reader.broker, reader.queue_id, topic_id, reader.position, queue.kept, max_bytes, selection, alive_at, fact.ttl_ms)
-        self._streams[reader.key] = _Stream(archive.read(wanted), reader.position, queue.kept, self._pool())
+            archive = self._archives[info.location] = open_archive(info.location, self._topic)
+        topic_id = dict(info.topic_ids)[reader.broker]
+        request = ArchiveRequest(
+            reader.broker,
+            reader.queue_id,
+            topic_id,
+            reader.position,
+            queue.kept,
+            max_bytes,
+            selection,
+            alive_at,
+            info.ttl_ms,
+        )
+        self._streams[reader.key] = _Stream(archive.read(request), reader.position, queue.kept, self._pool())
         _LOG.info(
             "reading %d … %d of queue %d of %s on %s from %s",
-            *(reader.position, queue.kept - 1, reader.queue_id, self._topic, reader.broker, fact.location),
+            *(reader.position, queue.kept - 1, reader.queue_id, self._topic, reader.broker, info.location),
         )
 
     async def take(self, reader: QueueReader) -> tuple[ArchivedRecords | None, int]:
-        """The next portion of a queue, or nothing where the archive has no more of it; and the offset at which the broker goes on."""
+        """Return the next portion, if any, and the offset where the broker continues."""
         stream = self._streams[reader.key]
         try:
             portion = await stream.take()
@@ -153,15 +177,15 @@ class ColdReading:
         if portion is None:
             self.end(reader)
         elif portion.expired:
-            _LOG.info("%d messages of queue %d of %s have expired, and are passed by", portion.expired, reader.queue_id, self._topic)
+            _LOG.info("skipped %d expired messages of queue %d of %s", portion.expired, reader.queue_id, self._topic)
         return portion, stream.end
 
     def end(self, reader: QueueReader) -> None:
-        """A queue is read from the archive no longer."""
+        """Stop serving ``reader`` from the archive."""
         self._streams.pop(reader.key, None)
 
     def close(self) -> None:
-        """Read no more; whoever waits for a disk now is not waited for."""
+        """Stop reading. Do not wait for reads that are under way."""
         self._streams.clear()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

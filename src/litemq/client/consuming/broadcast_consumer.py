@@ -1,4 +1,4 @@
-"""Reading a topic so that everybody gets everything: each client by itself, with its progress in a file of its own."""
+"""The broadcast consumer: each client gets all messages and keeps its progress in a local file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from litemq.client.consuming.broadcast_offsets import BroadcastOffsets
 from litemq.client.consuming.consumer import Consumer
 from litemq.client.consuming.feed import Feed
-from litemq.client.consuming.ordered_consumer import MAX_HELD, OrderedInbox, OrderedReader, settled_here
+from litemq.client.consuming.ordered_consumer import MAX_HELD, OrderedInbox, OrderedReader, settled_locally
 from litemq.client.consuming.queue_reader import QueueReader
-from litemq.client.engine.engine import QueueFact
+from litemq.client.engine.engine import QueueInfo
 from litemq.client.messages.message import Message
 from litemq.client.settling.ack_policy import Failure
 from litemq.client.settling.settlements import Settlements
@@ -24,26 +24,28 @@ _LOG = logging.getLogger(__name__)
 
 
 class BroadcastReader(OrderedReader):
-    """One queue, of which nobody else is told what failed."""
+    """One queue of a broadcast consumer. Failures concern this client only."""
 
-    def bury(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
-        """The others have it, too: it is no dead letter, but it is said."""
-        _LOG.error("%r failed for good, and is passed by: %s", message, failure.error or failure.reason.name.lower())
+    def dead_letter(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
+        """Log the failure and acknowledge ``message``: it is no dead letter of the group."""
+        _LOG.error("%r failed for good, skipping it: %s", message, failure.error or failure.reason.name.lower())
         self.ack(message, fields)
-        return settled_here()
+        return settled_locally()
 
 
 class BroadcastConsumer(Consumer):
-    """``async for message in consumer:`` gives all messages, also those that others of the group get. What is acknowledged does not come again
-    to this client; a failed try is made again here, and what failed for good is only logged."""
+    """Iterates over all messages of a topic, independently of the other clients of its group.
+
+    It retries a failed message locally, and logs a message that failed for good.
+    """
 
     reader_type = BroadcastReader
 
     def __init__(self, *arguments: Any, ordered: bool = False, max_held: int = MAX_HELD, **options: Any) -> None:
-        """As a ``Consumer``; ``ordered``: one message of a key at a time."""
+        """As ``Consumer``; ``ordered``: deliver one message of an ordering key at a time."""
         super().__init__(*arguments, **options)
         config = self._config
-        self._group = ""  # nobody shares queues here
+        self._group = ""  # queues are not assigned
         self._file = BroadcastOffsets(config.offsets_directory, self.group_id, config.client_id, self.topic)
         self._file.open()
         self._inbox = self._ordered = OrderedInbox(config.prefetch_bytes, max_held, by_key=ordered)
@@ -51,11 +53,11 @@ class BroadcastConsumer(Consumer):
     async def _read_broker(self, broker: str) -> None:
         await Feed._read_broker(self, broker)  # noqa: SLF001  without joining the group
 
-    async def _begin(self, broker: str) -> list[QueueFact]:
-        fact = await self._backend.describe_topic(self.topic)
-        return [queue for queue in fact.queues if queue.broker == broker]
+    async def _begin(self, broker: str) -> list[QueueInfo]:
+        info = await self._engine.describe_topic(self.topic)
+        return [queue for queue in info.queues if queue.broker == broker]
 
-    async def _start_of(self, queue: QueueFact) -> int:
+    async def _start_offset(self, queue: QueueInfo) -> int:
         known = self._file.offsets.get((queue.broker, queue.queue_id))
         if known is not None:
             return known
@@ -66,14 +68,18 @@ class BroadcastConsumer(Consumer):
             )
         return await self._oldest(queue) if self._reset == "earliest" else queue.next
 
-    def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
+    def _new_reader(self, queue: QueueInfo, start: int) -> QueueReader:
         reader = super()._new_reader(queue, start)
         if isinstance(reader, OrderedReader):
             reader.inbox = self._ordered
         return reader
 
     async def commit(self) -> None:
-        """Write to the file how far the acknowledged messages reach, in each queue up to the first that is not."""
+        """Write the offset of each queue's finished prefix to the progress file.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
         async with self._committing:
             offsets = dict(self._file.offsets)
             for reader in self._queues.values():
@@ -86,7 +92,10 @@ class BroadcastConsumer(Consumer):
                     raise StorageError(f"{self._file.path} cannot be written: {error}") from error
 
     async def close(self) -> None:
-        """Stop reading. What was not acknowledged comes again."""
+        """Stop reading and commit. Unacknowledged messages are delivered again. Raises nothing.
+
+        Without ``enable_auto_commit``, it does not commit.
+        """
         try:
             await super().close()
         finally:
@@ -97,4 +106,9 @@ class BroadcastConsumer(Consumer):
             try:
                 await self.commit()
             except StorageError as error:
-                _LOG.warning("the last progress of %s in %s was not kept, its messages come again: %s", self.group_id, self.topic, error)
+                _LOG.warning(
+                    "the last progress of %s in %s was not saved, its messages will be delivered again: %s",
+                    self.group_id,
+                    self.topic,
+                    error,
+                )

@@ -1,7 +1,7 @@
-"""How far a client has come in a topic that it reads for itself: a small file, ``<directory>/<group>/<client_id>/<topic>.json``.
+"""The progress file of a broadcast consumer: ``<directory>/<group>/<client_id>/<topic>.json``.
 
-The file is written whole under another name and then renamed, so that it is always either the one before or the new one. Beside it stands a
-lock: two who read as one would each pass by what the other read.
+A write replaces the file atomically. A lock file beside it keeps a second consumer with the same
+``client_id`` out, because each would skip what the other has read.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from litemq.types import check_name
 __all__ = ["BroadcastOffsets"]
 
 _VERSION: Final = 1
-_MOST_BYTES: Final = 64 << 20
+_MAX_BYTES: Final = 64 << 20
 
 Queue = tuple[str, int]  # broker and number
 
 
 class BroadcastOffsets:
-    """The offsets of one client in one topic, for each queue the next one to read. Open it before anything else, and close it."""
+    """The next offset of each queue, for one client in one topic.
+
+    Call ``open`` first, and ``close`` last.
+    """
 
     def __init__(self, directory: str | Path, group: str, client_id: str, topic: str) -> None:
         folder = Path(directory).expanduser() / check_name(group, "group") / check_name(client_id, "client")
@@ -34,7 +37,12 @@ class BroadcastOffsets:
         self._lock: int | None = None
 
     def open(self) -> None:
-        """Lock the file and read it; one that is not there yet is empty."""
+        """Lock and read the file. A missing file is empty.
+
+        Raises:
+            StoreLockedError: Another consumer has locked the file.
+            StorageError: The file is damaged.
+        """
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -43,7 +51,8 @@ class BroadcastOffsets:
         except BlockingIOError:
             os.close(lock)
             raise StoreLockedError(
-                f"{self.path} is in use: somebody on this host reads for the same group as the same client. Choose another client_id"
+                f"{self.path} is in use: another consumer on this host has the same group and client_id. "
+                "Choose another client_id"
             ) from None
         except BaseException:
             os.close(lock)
@@ -53,24 +62,29 @@ class BroadcastOffsets:
     def _read(self) -> dict[Queue, int]:
         try:
             with self.path.open("rb") as file:
-                text = file.read(_MOST_BYTES + 1)
+                text = file.read(_MAX_BYTES + 1)
         except FileNotFoundError:
             return {}
         try:
-            told = json.loads(text)
-            if len(text) > _MOST_BYTES or told["version"] != _VERSION:
-                raise ValueError  # noqa: TRY301  one answer to all that is wrong with it
-            offsets = {(broker, int(queue_id)): offset for broker, queues in told["offsets"].items() for queue_id, offset in queues.items()}
+            stored = json.loads(text)
+            if len(text) > _MAX_BYTES or stored["version"] != _VERSION:
+                raise ValueError  # noqa: TRY301  one message for all kinds of damage
+            offsets = {
+                (broker, int(queue_id)): offset
+                for broker, queues in stored["offsets"].items()
+                for queue_id, offset in queues.items()
+            }
             if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
                 raise ValueError  # noqa: TRY301
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise StorageError(
-                f"{self.path} is damaged, or of a later version: remove it to begin where auto_offset_reset says, or put back a copy"
+                f"{self.path} is damaged, or of a later version: "
+                "restore a copy, or remove it to start at auto_offset_reset"
             ) from None
         return offsets
 
     def write(self, offsets: Mapping[Queue, int]) -> None:
-        """Keep these, so that nothing but a later write takes them back. It may wait for the disk."""
+        """Replace the file with ``offsets`` and sync it to disk. Blocks."""
         if self._lock is None:
             raise InvalidArgumentError(f"{self.path} is not open")
         by_broker: dict[str, dict[str, int]] = {}
@@ -91,7 +105,7 @@ class BroadcastOffsets:
         self.offsets = dict(offsets)
 
     def close(self) -> None:
-        """Let another one have it."""
+        """Release the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -1,4 +1,4 @@
-"""Reading a topic for a group: what is acknowledged is committed, and does not come again."""
+"""The consumer of a group in queue mode: reads assigned queues in order and commits offsets."""
 
 from __future__ import annotations
 
@@ -11,16 +11,23 @@ from typing import Final
 from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig, OffsetReset
 from litemq.client.consuming.feed import Feed
-from litemq.client.consuming.group_member import Following, GroupMember
+from litemq.client.consuming.group_member import GroupMember, MemberCallbacks
 from litemq.client.consuming.queue_reader import QueueReader
-from litemq.client.engine.engine import Backend, CommittedOffset, QueueFact
-from litemq.client.engine.groups import Joining
+from litemq.client.engine.engine import CommittedOffset, Engine, QueueInfo
+from litemq.client.engine.groups import GroupJoin
 from litemq.client.engine.selection import EVERYTHING, Selection
 from litemq.client.identity import new_suffix
 from litemq.client.leases.leases import Leases
 from litemq.client.messages.serializers import Serializers
-from litemq.client.settling.ack_policy import Handling
-from litemq.errors import ConnectionLostError, LiteMQError, NotGroupMemberError, OffsetOutOfRangeError, OverloadedError, RequestTimeoutError
+from litemq.client.settling.ack_policy import SettlePolicy
+from litemq.errors import (
+    ConnectionLostError,
+    LiteMQError,
+    NotGroupMemberError,
+    OffsetOutOfRangeError,
+    OverloadedError,
+    RequestTimeoutError,
+)
 
 __all__ = ["Consumer"]
 
@@ -29,14 +36,16 @@ _LOG = logging.getLogger(__name__)
 
 
 class Consumer(Feed):
-    """``async for message in consumer:`` gives the messages of its queues, those of one queue in order. Acknowledge each when it is done.
+    """Iterates over the messages of a topic for a group: ``async for message in consumer:``.
 
-    A group's queues are shared among its consumers. When another one comes or goes, some change hands; the others are read on.
+    The brokers share the topic's queues among the consumers of the group. Messages of one queue
+    arrive in order. When a consumer joins or leaves, only the queues that change their owner pause.
+    Settle each message.
     """
 
     def __init__(
         self,
-        backend: Backend,
+        engine: Engine,
         topic: str,
         group: str,
         config: ClientConfig,
@@ -45,37 +54,42 @@ class Consumer(Feed):
         reset: OffsetReset,
         commits: bool,
         leases: Leases,
-        handling: Handling,
+        settle_policy: SettlePolicy,
         selection: Selection = EVERYTHING,
     ) -> None:
-        super().__init__(backend, topic, config, serializers, group=group, settles=True, selection=selection)
+        super().__init__(engine, topic, config, serializers, group=group, settles=True, selection=selection)
         self.group_id = group
         self._reset: OffsetReset = reset
         self._commits = commits
         self._committing = asyncio.Lock()
         self._leases = leases
-        self._handling = handling
+        self._settle_policy = settle_policy
         self._joined: set[str] = set()
         member = f"{config.client_id}/{new_suffix()}"  # a client may have several consumers in a group
-        self._joining = Joining(topic, group, member, config.session_timeout_ms, config.assignment, config.zone)
-        self._following = Following(self._held, self._begin_queue, self._read_queue, self._finish_queue, self._commit_finished, self._drop)
+        self._joining = GroupJoin(topic, group, member, config.session_timeout_ms, config.assignment, config.zone)
+        self._callbacks = MemberCallbacks(
+            self._held, self._begin_queue, self._read_queue, self._finish_queue, self._commit_finished, self._drop
+        )
 
     @property
     def assignment(self) -> frozenset[tuple[str, int]]:
         """The queues that this consumer reads now, as (broker, number)."""
         return frozenset((reader.broker, reader.queue_id) for reader in self._queues.values() if not reader.is_retry)
 
-    def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
+    def _new_reader(self, queue: QueueInfo, start: int) -> QueueReader:
         reader = super()._new_reader(queue, start)
-        reader.settler, reader.handling = self._leases.settler(queue.broker, self.topic, self.group_id), self._handling
+        reader.settler, reader.settle_policy = (
+            self._leases.settler(queue.broker, self.topic, self.group_id),
+            self._settle_policy,
+        )
         return reader
 
     def _start(self) -> None:
         if not self._started and not self._closed and self._commits:
-            self._run(" commits", self._commit_behind())
+            self._run(" commits", self._commit_periodically())
         super()._start()
 
-    # As a member of the group -------------------------------------------------------------------------------------------------
+    # As a member of the group ---------------------------------------------------------------------
 
     async def _read_broker(self, broker: str) -> None:
         backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
@@ -84,42 +98,46 @@ class Consumer(Feed):
             began = now()
             try:
                 self._joined.add(broker)
-                await GroupMember(self._backend, broker, self._joining, self._following).stay()
+                await GroupMember(self._engine, broker, self._joining, self._callbacks).stay()
             except NotGroupMemberError as error:
-                _LOG.info("joining group %s for %s on %s again: %s", self.group_id, self.topic, broker, error)
+                _LOG.info(
+                    "lost membership of group %s for %s on %s, rejoining: %s", self.group_id, self.topic, broker, error
+                )
                 for reader in self._held(broker):
-                    self._put_back(reader)  # its queue may be another's by now
+                    self._put_back(reader)  # its queue may have another owner
             except (ConnectionLostError, RequestTimeoutError, OverloadedError) as error:
-                _LOG.info("reading %s from %s again: %s", self.topic, broker, error)
+                _LOG.info("reading %s from %s failed, retrying: %s", self.topic, broker, error)
             if now() - began > 1:
                 backoff.reset()
-            await asyncio.sleep(backoff.next())
+            await asyncio.sleep(backoff.next_delay())
 
     def _held(self, broker: str) -> list[QueueReader]:
-        """The queues of a broker that are read, or were when its connection was lost."""
+        """Return the readers of ``broker``, including those from before a lost connection."""
         return [reader for reader in self._queues.values() if reader.broker == broker]
 
-    async def _begin_queue(self, queue: QueueFact, reset_id: str) -> QueueReader:
-        """Begin with a queue where the group is, or go on with it after the broker was lost and found."""
+    async def _begin_queue(self, queue: QueueInfo, reset_id: str) -> QueueReader:
+        """Start reading ``queue`` at the group's offset, or continue after a reconnect."""
         reader = self._queues.get(queue.key)
         if reader is not None and reader.acks is not None:
             if reader.reset_id == reset_id:
                 if reader.generation != queue.generation:
-                    self._put_back(reader)  # others may have had it in between
+                    self._put_back(reader)  # the queue may have had another owner in between
                     reader.generation = queue.generation
                 reader.skip_to(queue.committed)
-                reader.acks.committed = max(reader.acks.committed, queue.committed)  # a commit may have been answered since
+                reader.acks.committed = max(
+                    reader.acks.committed, queue.committed
+                )  # a commit may have succeeded although its answer was lost
                 return reader
-            self._drop(reader)  # somebody set the group's offsets: it is to be read again
-        start = await self._start_of(queue)
+            self._drop(reader)  # the group's offsets were reset: read the queue again
+        start = await self._start_offset(queue)
         reader = self._new_reader(queue, start)
         reader.reset_id = reset_id
         if reader.acks is not None:
-            reader.acks.committed = queue.committed  # a group that begins says where: so it is known how much is left
+            reader.acks.committed = queue.committed  # a new group commits its start, so that its lag is known
         self._check_start(reader, queue)
         return reader
 
-    async def _start_of(self, queue: QueueFact) -> int:
+    async def _start_offset(self, queue: QueueInfo) -> int:
         if queue.committed >= 0:
             return queue.committed
         if queue.is_retry:
@@ -132,7 +150,10 @@ class Consumer(Feed):
         return await self._oldest(queue) if self._reset == "earliest" else queue.next
 
     async def _finish_queue(self, reader: QueueReader) -> None:
-        """Wait, not for ever, until what was taken of a queue is acknowledged; what was not taken is for its next owner."""
+        """Wait until the delivered messages of a queue are acknowledged, up to the session timeout.
+
+        The next owner reads the messages that were not delivered.
+        """
         untaken = self._inbox.drop(reader)
         acks = reader.acks
         if acks is None:
@@ -143,7 +164,7 @@ class Consumer(Feed):
                 await acks.wait_done(taken_to)
         except TimeoutError:
             _LOG.info(
-                "queue %d of %s on %s is another's now; its messages %d … %d come again there",
+                "queue %d of %s on %s has another owner; it will deliver messages %d … %d again",
                 *(reader.queue_id, self.topic, reader.broker, acks.done, taken_to - 1),
             )
 
@@ -152,37 +173,44 @@ class Consumer(Feed):
             await self.commit()
 
     def _put_back(self, reader: QueueReader) -> None:
-        """Give out nothing that was fetched of a queue and not taken: it is fetched again, if it is still to be had here."""
+        """Discard the undelivered messages of ``reader``, to fetch them again."""
         untaken = self._inbox.drop(reader)
         if untaken is not None:
             reader.position = untaken
 
     def _drop(self, reader: QueueReader) -> None:
-        """A queue is read no longer here."""
+        """Stop reading the queue of ``reader``."""
         self._inbox.drop(reader)
-        self._cold.end(reader)
+        self._archive.end(reader)
         if self._queues.get(reader.key) is reader:
             del self._queues[reader.key]
 
-    # Committing ---------------------------------------------------------------------------------------------------------------
+    # Committing -----------------------------------------------------------------------------------
 
-    async def _commit_behind(self) -> None:
+    async def _commit_periodically(self) -> None:
         interval = self._config.auto_commit_interval_ms / 1000
         while True:
             await asyncio.sleep(interval)
             try:
                 await self.commit()
             except LiteMQError as error:
-                _LOG.info("offsets of group %s are committed later: %s", self.group_id, error)
+                _LOG.info("committing the offsets of group %s failed, retrying: %s", self.group_id, error)
 
     async def commit(self) -> None:
-        """Tell the brokers how far the acknowledged messages reach, in each queue up to the first that is not."""
+        """Commit the offset of each queue's finished prefix: all messages below it are acknowledged.
+
+        Raises:
+            NotGroupMemberError: A queue has another owner now; its messages are delivered there.
+            NetworkError: A broker did not answer. The next commit repeats the offsets.
+        """
         async with self._committing:
-            behind: dict[str, list[QueueReader]] = defaultdict(list)
+            uncommitted: dict[str, list[QueueReader]] = defaultdict(list)
             for reader in self._queues.values():
-                if reader.acks is not None and reader.acks.wants_commit():
-                    behind[reader.broker].append(reader)
-            outcomes = await asyncio.gather(*(self._commit_to(*each) for each in behind.items()), return_exceptions=True)
+                if reader.acks is not None and reader.acks.needs_commit():
+                    uncommitted[reader.broker].append(reader)
+            outcomes = await asyncio.gather(
+                *(self._commit_to(*each) for each in uncommitted.items()), return_exceptions=True
+            )
             for outcome in outcomes:
                 if isinstance(outcome, BaseException):
                     raise outcome
@@ -193,19 +221,27 @@ class Consumer(Feed):
             CommittedOffset(reader.queue_id, offset, reader.generation, reader.is_retry)
             for reader, (_, offset) in zip(readers, done, strict=True)
         ]
-        await self._backend.commit(broker, self.topic, self.group_id, offsets)
+        await self._engine.commit(broker, self.topic, self.group_id, offsets)
         for acks, offset in done:
             acks.committed = max(acks.committed, offset)
 
     async def close(self) -> None:
-        """Stop reading, and commit what was acknowledged. What was not comes again."""
+        """Stop reading, commit and leave the group.
+
+        Unacknowledged messages are delivered again. Raises nothing.
+
+        Without ``enable_auto_commit``, it does not commit.
+        """
         if self._started and self._commits and not self.is_closed:
             self.stop()
             await self._commit_as_member()
         await super().close()
 
     async def _commit_as_member(self) -> None:
-        """Commit while still a member: one whose connection was just lost is given a moment to join again, so that nothing comes twice."""
+        """Commit while the consumer is a member.
+
+        After a lost connection, give it a moment to rejoin, to avoid duplicates.
+        """
         backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_COMMIT_S):
@@ -213,16 +249,22 @@ class Consumer(Feed):
                     try:
                         return await self.commit()
                     except (NotGroupMemberError, ConnectionLostError, OverloadedError):
-                        await asyncio.sleep(backoff.next())
+                        await asyncio.sleep(backoff.next_delay())
                     except LiteMQError as error:
-                        _LOG.info("offsets of group %s are not committed: %s", self.group_id, error)
+                        _LOG.info("committing the offsets of group %s failed: %s", self.group_id, error)
                         return None
 
     async def _finish(self) -> None:
         try:
-            await self._leases.flush()  # what failed is told before it counts as done
+            await self._leases.flush()  # a failed message counts as done only after the broker has stored it
             if self._commits:
                 await self.commit()
         except LiteMQError as error:
-            _LOG.warning("the last offsets of group %s were not committed, their messages come again: %s", self.group_id, error)
-        await asyncio.gather(*(self._backend.leave(broker, self._joining) for broker in self._joined), return_exceptions=True)
+            _LOG.warning(
+                "the last offsets of group %s were not committed, their messages will be delivered again: %s",
+                self.group_id,
+                error,
+            )
+        await asyncio.gather(
+            *(self._engine.leave(broker, self._joining) for broker in self._joined), return_exceptions=True
+        )

@@ -1,4 +1,4 @@
-"""Reading a topic: all queues of all its brokers at once, each in order, through restarts of brokers and changes of the route."""
+"""The base of consumers and readers: reads all queues of a topic, whatever brokers come and go."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Final, Self
 
 from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
-from litemq.client.consuming.archive_reading import ColdReading
+from litemq.client.consuming.archive_reading import ArchiveFallback
 from litemq.client.consuming.inbox import Inbox
 from litemq.client.consuming.queue_reader import QueueReader
-from litemq.client.engine.engine import Backend, QueueFact
+from litemq.client.engine.engine import Engine, QueueInfo
 from litemq.client.engine.selection import EVERYTHING, Selection
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
@@ -34,20 +34,23 @@ from litemq.errors import (
 __all__ = ["Feed"]
 
 _LOG = logging.getLogger(__name__)
-_MOST_PULLED: Final = 1 << 20
-_LEAST_PULLED: Final = 64 << 10
-_ARCHIVE_DELAYS: Final = (0.2, 1.0, 5.0)  # seconds, before an archive that cannot be read is tried again
+_MAX_PULL_BYTES: Final = 1 << 20
+_MIN_PULL_BYTES: Final = 64 << 10
+_ARCHIVE_DELAYS: Final = (0.2, 1.0, 5.0)  # seconds before a retry of an archive that cannot be read
 
 
 class Feed(AsyncIterator[Message]):
-    """What a consumer and a reader have in common. It begins with the first message that is asked for."""
+    """An iterator over the messages of a topic.
 
-    at_once = 256  # messages that a synchronous client takes over together, and then has for itself
+    It starts reading when the first message is requested.
+    """
+
+    at_once = 256  # messages that a synchronous client fetches from the event loop together
     reader_type: type[QueueReader] = QueueReader
 
     def __init__(
         self,
-        backend: Backend,
+        engine: Engine,
         topic: str,
         config: ClientConfig,
         serializers: Serializers,
@@ -57,46 +60,47 @@ class Feed(AsyncIterator[Message]):
         selection: Selection = EVERYTHING,
     ) -> None:
         self.topic = topic
-        self._backend = backend
+        self._engine = engine
         self._config = config
         self._serializers = serializers
         self._group = group
         self._settles = settles
         self._selection = selection
         self._inbox = Inbox(config.prefetch_bytes)
-        self._cold = ColdReading(topic)
+        self._archive = ArchiveFallback(topic)
         self._queues: dict[tuple[str, int, bool], QueueReader] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started = self._closed = False
 
     @property
     def is_closed(self) -> bool:
+        """Whether ``close`` was called."""
         return self._closed
 
     @property
     def is_broken(self) -> bool:
-        """Whether an error ended the reading of some queues: close it, and begin again."""
+        """Whether an error ended the reading of some queues. Close the feed and open another one."""
         return self._inbox.is_broken
 
-    # What a consumer and a reader do differently ------------------------------------------------------------------------------
+    # Hooks of consumers and readers ---------------------------------------------------------------
 
-    async def _begin(self, broker: str) -> list[QueueFact]:
-        """Announce oneself to a broker, anew after each loss; returns its queues."""
+    async def _begin(self, broker: str) -> list[QueueInfo]:
+        """Register with ``broker``, again after each lost connection; return its queues."""
         raise NotImplementedError
 
-    async def _start_of(self, queue: QueueFact) -> int:
-        """Where reading a queue begins that has not been read here before."""
+    async def _start_offset(self, queue: QueueInfo) -> int:
+        """Return where to start reading ``queue``."""
         raise NotImplementedError
 
     async def _finish(self) -> None:
-        """The last things to do before the end."""
+        """Clean up at the end of ``close``."""
 
     @property
     def _wait_ms(self) -> int:
-        """How long a broker may wait for something to come."""
+        """How long a broker may hold a pull until messages arrive."""
         return self._config.fetch_wait_ms
 
-    # Iterating ----------------------------------------------------------------------------------------------------------------
+    # Iterating ------------------------------------------------------------------------------------
 
     def __aiter__(self) -> Self:
         return self
@@ -114,7 +118,24 @@ class Feed(AsyncIterator[Message]):
         raise StopAsyncIteration
 
     async def take(self, max_messages: int, wait: float) -> list[Message]:
-        """Up to so many messages: what is here, or what comes first within ``wait`` seconds."""
+        """Return available messages, or the first ones that arrive within ``wait`` seconds.
+
+        Args:
+            max_messages: The most messages to return.
+            wait: Seconds to wait for the first message.
+
+        Returns:
+            The messages; an empty list after ``wait`` seconds, or after ``stop``.
+
+        Raises:
+            TopicNotFoundError: The topic does not exist.
+            FilterSyntaxError: The filter is invalid.
+            OffsetExpiredError: Retention deleted unread messages. The next call continues after
+                them.
+            StorageError: A message is damaged. The next call continues after it.
+            ArchiveUnreadableError: Older messages are in the archive, which cannot be read.
+            OffsetOutOfRangeError: The group has no offset, and ``auto_offset_reset`` is ``error``.
+        """
         self._start()
         first = self._inbox.take()
         if first is None:
@@ -142,10 +163,12 @@ class Feed(AsyncIterator[Message]):
         self._start()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         await self.close()
 
-    # Fetching -----------------------------------------------------------------------------------------------------------------
+    # Fetching -------------------------------------------------------------------------------------
 
     def _start(self) -> None:
         if not self._started and not self._closed:
@@ -153,31 +176,33 @@ class Feed(AsyncIterator[Message]):
             self._run("", self._follow_route())
 
     def _run(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks[name] = asyncio.get_running_loop().create_task(self._guard(work), name=f"litemq reads {self.topic} {name}")
+        self._tasks[name] = asyncio.get_running_loop().create_task(
+            self._guard(work), name=f"litemq reads {self.topic} {name}"
+        )
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except LiteMQError as error:
             self._inbox.break_off(error)
-        except Exception as error:  # noqa: BLE001  whoever reads is told, instead of waiting for ever
+        except Exception as error:  # noqa: BLE001  the caller gets the error instead of waiting forever
             _LOG.exception("reading %s ended", self.topic)
             self._inbox.break_off(error)
 
     async def _follow_route(self) -> None:
-        """Read from every broker that the route names, and from those that join it later."""
+        """Read from each broker of the route, and from those that join later."""
         refresh = self._config.route_refresh_ms / 1000
         found = False
         while True:
             try:
-                route = await self._backend.route(self.topic, create=self._settles and not found)
+                route = await self._engine.route(self.topic, create=self._settles and not found)
             except NoRouteError as error:
                 _LOG.warning("reading %s: %s", self.topic, error)
             else:
                 found = True
-                for place in route.brokers:
-                    if place.name not in self._tasks:
-                        self._run(place.name, self._read_broker(place.name))
+                for broker in route.brokers:
+                    if broker.name not in self._tasks:
+                        self._run(broker.name, self._read_broker(broker.name))
             await asyncio.sleep(refresh)
 
     async def _read_broker(self, broker: str) -> None:
@@ -188,13 +213,13 @@ class Feed(AsyncIterator[Message]):
                 backoff.reset()
                 await self._read_queues(queues)
             except (ConnectionLostError, RequestTimeoutError, NotGroupMemberError, OverloadedError) as error:
-                _LOG.info("reading %s from %s again: %s", self.topic, broker, error)
-                await asyncio.sleep(backoff.next())
+                _LOG.info("reading %s from %s failed, retrying: %s", self.topic, broker, error)
+                await asyncio.sleep(backoff.next_delay())
 
-    async def _read_queues(self, queues: list[QueueFact]) -> None:
+    async def _read_queues(self, queues: list[QueueInfo]) -> None:
         readers = []
         for queue in queues:
-            reader = self._queues.get(queue.key) or self._new_reader(queue, await self._start_of(queue))
+            reader = self._queues.get(queue.key) or self._new_reader(queue, await self._start_offset(queue))
             self._check_start(reader, queue)
             readers.append(reader)
         tasks = [asyncio.get_running_loop().create_task(self._read_queue(reader)) for reader in readers]
@@ -205,19 +230,19 @@ class Feed(AsyncIterator[Message]):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _check_start(self, reader: QueueReader, queue: QueueFact) -> None:
-        """What nobody has any more is passed by; what only the archive has is read from there."""
+    def _check_start(self, reader: QueueReader, queue: QueueInfo) -> None:
+        """Report the offsets that neither the broker nor the archive has, and skip them."""
         oldest = queue.least if queue.earliest < 0 else min(queue.least, queue.earliest)
         if reader.position < oldest:
-            self._expired(reader, oldest)
+            self._skip_expired(reader, oldest)
 
-    async def _oldest(self, queue: QueueFact) -> int:
-        """The oldest offset that can be read here."""
-        if 0 <= queue.earliest < queue.least and await self._cold.can_read():
+    async def _oldest(self, queue: QueueInfo) -> int:
+        """Return the oldest offset of ``queue`` that can be read here."""
+        if 0 <= queue.earliest < queue.least and await self._archive.can_read():
             return queue.earliest
         return queue.least
 
-    def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
+    def _new_reader(self, queue: QueueInfo, start: int) -> QueueReader:
         reader = self._queues[queue.key] = self.reader_type(
             queue.broker,
             queue.queue_id,
@@ -231,12 +256,12 @@ class Feed(AsyncIterator[Message]):
         return reader
 
     async def _read_queue(self, reader: QueueReader) -> None:
-        config, inbox, pull = self._config, self._inbox, self._backend.pull
-        max_bytes = max(_LEAST_PULLED, min(_MOST_PULLED, config.prefetch_bytes // 4))
+        config, inbox, pull = self._config, self._inbox, self._engine.pull
+        max_bytes = max(_MIN_PULL_BYTES, min(_MAX_PULL_BYTES, config.prefetch_bytes // 4))
         broker, queue_id = reader.broker, reader.queue_id
         self._reached(reader)
         while True:
-            await inbox.wait_for_room(reader)
+            await inbox.wait_for_space(reader)
             position = reader.position
             try:
                 records, next_offset, damaged = await pull(
@@ -250,7 +275,7 @@ class Feed(AsyncIterator[Message]):
                     group=self._group,
                     generation=reader.generation,
                     is_retry=reader.is_retry,
-                    selection=EVERYTHING if reader.is_retry else self._selection,  # what is tried again was wanted before
+                    selection=EVERYTHING if reader.is_retry else self._selection,  # retries passed the filter before
                 )
             except OverloadedError as error:
                 await asyncio.sleep(max(error.retry_after_ms, config.retry_backoff_ms) / 1000)
@@ -263,21 +288,24 @@ class Feed(AsyncIterator[Message]):
                 if messages:
                     inbox.put(messages, len(records), reader)
             if damaged:
-                inbox.fail(StorageError(f"a message of queue {queue_id} on {broker} cannot be read, and is passed by: {damaged}"))
+                inbox.fail(
+                    StorageError(f"a message of queue {queue_id} on {broker} is damaged and was skipped: {damaged}")
+                )
             if next_offset > reader.position:
                 reader.pass_to(next_offset)
             self._reached(reader)
 
     async def _read_archived(self, reader: QueueReader, max_bytes: int) -> None:
-        """The broker has a position no more: take a portion from the topic's archive, or pass by what that lacks.
+        """Deliver the next portion from the archive, or skip what the archive lacks.
 
-        Whoever comes back asks the broker first: so a group that is paused gets nothing, and one who has lost the queue is told.
+        The caller then asks the broker again, which delivers nothing to a paused group and rejects
+        a lost owner.
         """
-        if not self._cold.is_reading(reader) and not await self._begin_archived(reader, max_bytes):
+        if not self._archive.is_reading(reader) and not await self._begin_archived(reader, max_bytes):
             return
         for delay in (*_ARCHIVE_DELAYS, None):
             try:
-                portion, end = await self._cold.take(reader)
+                portion, end = await self._archive.take(reader)
                 break
             except ArchiveUnreadableError as error:
                 if delay is None:
@@ -287,7 +315,7 @@ class Feed(AsyncIterator[Message]):
                 if not await self._begin_archived(reader, max_bytes):
                     return
         if portion is None or portion.begin > reader.position:
-            self._expired(reader, end if portion is None else portion.begin)
+            self._skip_expired(reader, end if portion is None else portion.begin)
         if portion is not None:
             messages = reader.decode(portion.records)
             if messages:
@@ -296,46 +324,60 @@ class Feed(AsyncIterator[Message]):
         self._reached(reader)
 
     async def _begin_archived(self, reader: QueueReader, max_bytes: int) -> bool:
-        """Whether a queue is now read from the archive; if not, its reader is where it can go on."""
-        fact = await self._backend.archives.describe(self.topic, reader.broker)
-        queue = next((each for each in fact.queues if each.queue_id == reader.queue_id and not reader.is_retry), None)
+        """Start to read from the archive; return whether it can be read.
+
+        If not, ``reader`` moves to the next offset that can be read.
+        """
+        archive = await self._engine.archives.describe(self.topic, reader.broker)
+        queue = next(
+            (each for each in archive.queues if each.queue_id == reader.queue_id and not reader.is_retry), None
+        )
         if queue is None or queue.begin >= queue.next:
-            topic = await self._backend.describe_topic(self.topic)
-            least = [each.least for each in topic.queues if (each.broker, each.queue_id) == (reader.broker, reader.queue_id)]
-            self._expired(reader, max([reader.position + 1, *least]))
+            topic = await self._engine.describe_topic(self.topic)
+            oldest = [
+                each.least for each in topic.queues if (each.broker, each.queue_id) == (reader.broker, reader.queue_id)
+            ]
+            self._skip_expired(reader, max([reader.position + 1, *oldest]))
             return False
         if reader.position < queue.begin:
-            self._expired(reader, min(queue.begin, queue.kept))
+            self._skip_expired(reader, min(queue.begin, queue.kept))
         if reader.position >= queue.kept:
             return False
-        alive_at = self._backend.wall_ms() if self._group else 0
+        alive_at = self._engine.wall_ms() if self._group else 0
         try:
-            await self._cold.begin(reader, fact, queue, max_bytes=max_bytes, selection=self._selection, alive_at=alive_at)
+            await self._archive.begin(
+                reader, archive, queue, max_bytes=max_bytes, selection=self._selection, alive_at=alive_at
+            )
         except MissingExtraError as error:
-            self._expired(reader, queue.kept, f". The topic's archive {fact.location} has them: {error}")
+            self._skip_expired(reader, queue.kept, f". The topic's archive {archive.location} has them: {error}")
             return False
         return True
 
     def _reached(self, reader: QueueReader) -> None:
-        """A queue was read up to its position."""
+        """Called when ``reader`` has read up to its position."""
 
-    def _expired(self, reader: QueueReader, least: int, hint: str = "") -> None:
+    def _skip_expired(self, reader: QueueReader, end_offset: int, hint: str = "") -> None:
+        """Report that the offsets below ``end_offset`` are gone, and continue there."""
         self._inbox.fail(
             OffsetExpiredError(
-                f"offsets {reader.position} … {least - 1} of queue {reader.queue_id} of {self.topic!r} on {reader.broker} are gone: "
-                f"retention took them before they were read. Reading goes on behind them{hint}"
+                f"offsets {reader.position} … {end_offset - 1} of queue {reader.queue_id} of {self.topic!r} on "
+                f"{reader.broker} are gone: "
+                f"retention deleted them before they were read. Reading continues after them{hint}"
             )
         )
-        reader.skip_to(least)
+        reader.skip_to(end_offset)
 
-    # The end ------------------------------------------------------------------------------------------------------------------
+    # Closing --------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Give out no more messages: whoever iterates comes to the end."""
+        """End the iteration: deliver no more messages. Raises nothing.
+
+        ``close`` must still be called.
+        """
         self._inbox.end()
 
     async def close(self) -> None:
-        """Stop reading. What was not acknowledged comes again."""
+        """Stop reading. Unacknowledged messages are delivered again. Raises nothing."""
         if self._closed:
             return
         self._closed = True
@@ -344,7 +386,7 @@ class Feed(AsyncIterator[Message]):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._cold.close()
+        self._archive.close()
         if self._started:
             with contextlib.suppress(ConnectionLostError, RequestTimeoutError):
                 await self._finish()

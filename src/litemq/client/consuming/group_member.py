@@ -1,6 +1,6 @@
-"""A consumer as a member of its group on one broker: it joins, stays, and follows its assignment.
+"""A consumer's membership of its group on one broker: join, send heartbeats, follow the assignment.
 
-Queues that it gets are read each by a task of its own; one that it has to give up ends alone, and the others hear nothing of it.
+One task reads each assigned queue. Releasing a queue ends its task and does not disturb the others.
 """
 
 from __future__ import annotations
@@ -11,35 +11,39 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, NamedTuple
 
 from litemq.client.consuming.queue_reader import QueueReader
-from litemq.client.engine.engine import Assignment, Backend, QueueFact
-from litemq.client.engine.groups import Joining
+from litemq.client.engine.engine import Assignment, Engine, QueueInfo
+from litemq.client.engine.groups import GroupJoin
 from litemq.errors import LiteMQError
 
-__all__ = ["Following", "GroupMember"]
+__all__ = ["GroupMember", "MemberCallbacks"]
 
 _LOG = logging.getLogger(__name__)
-_BEATS: Final = 3  # heartbeats in the time of a session
+_BEATS: Final = 3  # heartbeats per session timeout
 
 
-class Following(NamedTuple):
-    """What is done with queues, by a consumer."""
+class MemberCallbacks(NamedTuple):
+    """How a consumer handles the queues of its membership."""
 
-    held: Callable[[str], list[QueueReader]]  # the queues of a broker that were read before its connection was lost
-    begin: Callable[[QueueFact, str], Awaitable[QueueReader]]  # begin with a queue, or go on with it; the reset after which it was assigned
-    read: Callable[[QueueReader], Awaitable[None]]  # until cancelled
-    finish: Callable[[QueueReader], Coroutine[Any, Any, None]]  # bring to its end what was begun, not for ever
-    commit: Callable[[], Awaitable[None]]  # everything that is done
-    drop: Callable[[QueueReader], None]  # it is another's by now
+    held: Callable[
+        [str], list[QueueReader]
+    ]  # returns the queues that were read from a broker before the connection was lost
+    begin: Callable[[QueueInfo, str], Awaitable[QueueReader]]  # starts or continues a queue; takes the latest reset id
+    read: Callable[[QueueReader], Awaitable[None]]  # reads until cancelled
+    finish: Callable[
+        [QueueReader], Coroutine[Any, Any, None]
+    ]  # waits, for a limited time, until delivered messages are done
+    commit: Callable[[], Awaitable[None]]  # commits all finished messages
+    drop: Callable[[QueueReader], None]  # the queue has another owner
 
 
 class GroupMember:
-    """Its life on one broker, from joining to the loss of the connection or the session."""
+    """A membership on one broker, from joining until the connection or the session is lost."""
 
-    def __init__(self, backend: Backend, broker: str, joining: Joining, following: Following) -> None:
-        self._backend = backend
+    def __init__(self, engine: Engine, broker: str, joining: GroupJoin, callbacks: MemberCallbacks) -> None:
+        self._engine = engine
         self._broker = broker
         self._joining = joining
-        self._following = following
+        self._callbacks = callbacks
         self._reading: dict[int, asyncio.Task[None]] = {}  # by generation
         self._readers: dict[int, QueueReader] = {}
         self._releasing: set[int] = set()
@@ -47,16 +51,22 @@ class GroupMember:
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def stay(self) -> None:
-        """Join, and read what is assigned. Ends with the error that ended it."""
-        held = self._following.held(self._broker)
-        assignment = await self._backend.join(
-            self._broker, self._joining, [reader.queue_id for reader in held if not reader.is_retry], any(each.is_retry for each in held)
+        """Join and read the assigned queues.
+
+        Returns only by raising the error that ended the membership.
+        """
+        held = self._callbacks.held(self._broker)
+        assignment = await self._engine.join(
+            self._broker,
+            self._joining,
+            [reader.queue_id for reader in held if not reader.is_retry],
+            any(each.is_retry for each in held),
         )
         try:
             kept = {(queue.queue_id, queue.is_retry) for queue in assignment.queues}
             for reader in held:
                 if (reader.queue_id, reader.is_retry) not in kept:
-                    self._following.drop(reader)
+                    self._callbacks.drop(reader)
             self._follow(assignment)
             self._run(self._beat(assignment))
             await self._failed
@@ -78,11 +88,11 @@ class GroupMember:
             self._failed.set_exception(error)
 
     async def _beat(self, assignment: Assignment) -> None:
-        """Say that one is there; the answer comes when something is new, or it is time to say it again."""
+        """Send heartbeats. The broker answers at a new assignment, or when the next one is due."""
         version = assignment.version
         wait_ms = max(1, assignment.session_timeout_ms // _BEATS)
         while True:
-            answer = await self._backend.heartbeat(self._broker, self._joining, assignment.session, version, wait_ms)
+            answer = await self._engine.heartbeat(self._broker, self._joining, assignment.session, version, wait_ms)
             if answer is not None:
                 version = answer.version
                 self._follow(answer)
@@ -96,12 +106,15 @@ class GroupMember:
             self._releasing.update(unwanted)
             self._run(self._release(unwanted, assignment.session))
 
-    async def _read(self, queue: QueueFact, reset_id: str) -> None:
-        reader = self._readers[queue.generation] = await self._following.begin(queue, reset_id)
-        await self._following.read(reader)
+    async def _read(self, queue: QueueInfo, reset_id: str) -> None:
+        reader = self._readers[queue.generation] = await self._callbacks.begin(queue, reset_id)
+        await self._callbacks.read(reader)
 
     async def _release(self, generations: list[int], session: int) -> None:
-        """Stop reading queues, and give each up as soon as what was taken of it is done: those without anything at once and together."""
+        """Stop reading queues, and release each one once its delivered messages are done.
+
+        Queues without unfinished messages are released at once, with one request.
+        """
         reading = [task for generation in generations if (task := self._reading.pop(generation, None)) is not None]
         for task in reading:
             task.cancel()
@@ -111,17 +124,21 @@ class GroupMember:
         while finishing:
             finished, _ = await asyncio.wait(finishing, return_when=asyncio.FIRST_COMPLETED)
             try:
-                await self._following.commit()
+                await self._callbacks.commit()
             except LiteMQError as error:
-                _LOG.info("queues of %s are given up, and their last messages come again: %s", self._joining.topic, error)
-            given_up = [finishing.pop(task) for task in finished]
-            for generation in given_up:
+                _LOG.info(
+                    "committing released queues of %s failed, their last messages will be delivered again: %s",
+                    self._joining.topic,
+                    error,
+                )
+            released = [finishing.pop(task) for task in finished]
+            for generation in released:
                 reader = self._readers.pop(generation, None)
                 if reader is not None:
-                    self._following.drop(reader)
-            await self._backend.release(self._broker, self._joining, session, given_up)
-            self._releasing.difference_update(given_up)
+                    self._callbacks.drop(reader)
+            await self._engine.release(self._broker, self._joining, session, released)
+            self._releasing.difference_update(released)
 
     async def _finish(self, reader: QueueReader | None) -> None:
         if reader is not None:
-            await self._following.finish(reader)
+            await self._callbacks.finish(reader)

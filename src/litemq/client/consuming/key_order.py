@@ -1,8 +1,11 @@
-"""Order by key: a message that fails holds the others of its key, and nobody else. No I/O; times are given.
+"""Delivery order by ordering key: a failed message blocks its own key only.
 
-Messages of one queue and ordering key form a lane: only the first of it is handled, and the next one when that is settled. Those without a
-key share one lane, so that a topic with one queue and no keys is handled in one order. A failed message stays first in its lane and is tried
-again when it is due. What stands behind a first one is *held*: up to a bound for each queue, beyond which the queue waits as a whole.
+No I/O; callers pass the time.
+
+Messages of one queue and key form a lane. Only the first message of a lane is delivered; the next
+one follows when it is settled. Messages without a key share one lane per queue. A failed message
+stays first and is retried when it is due. The messages after it are *held*. When a queue holds too
+many, no more of it is fetched.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ M = TypeVar("M")
 
 
 class _Lane(Generic[Q, M]):
-    """The messages of one key in one queue that were not settled yet."""
+    """The unsettled messages of one key in one queue."""
 
     __slots__ = ("key", "messages", "queue")
 
@@ -31,7 +34,10 @@ class _Lane(Generic[Q, M]):
 
 
 class KeyOrder(Generic[Q, M]):
-    """Which messages may be handled now."""
+    """Decides which messages may be delivered now.
+
+    At most ``max_held`` messages of a queue are held.
+    """
 
     def __init__(self, max_held: int) -> None:
         self._max_held = max_held
@@ -39,10 +45,10 @@ class KeyOrder(Generic[Q, M]):
         self._held: Counter[Q] = Counter()
         self._ready: deque[_Lane[Q, M]] = deque()
         self._due: list[tuple[float, int, _Lane[Q, M]]] = []
-        self._numbers = count()  # of two that are due at once the first to fail is first
+        self._numbers = count()  # breaks ties: the first to fail is the first to be retried
 
     def add(self, queue: Q, key: str, message: M) -> None:
-        """A message came, behind all those of its queue that came before."""
+        """Add a fetched message, after all earlier ones of ``queue``."""
         lane = self._lanes.get((queue, key))
         if lane is None:
             lane = self._lanes[queue, key] = _Lane(queue, key)
@@ -52,22 +58,28 @@ class KeyOrder(Generic[Q, M]):
         lane.messages.append(message)
 
     def held(self, queue: Q) -> int:
-        """How many messages of a queue wait behind another one of their key."""
+        """Return how many messages of ``queue`` wait for another one of their key."""
         return self._held[queue]
 
     def is_full(self, queue: Q) -> bool:
-        """Whether so many are held that no more of this queue should come."""
+        """Return whether ``queue`` holds ``max_held`` messages: no more should be fetched."""
         return self._held[queue] >= self._max_held
 
     def take(self) -> tuple[Q, M] | None:
-        """The next message that may be handled now, and its queue; it stays first in its lane until ``settled`` or ``failed`` is called."""
+        """Return the next message to deliver, with its queue, or ``None``.
+
+        It stays first in its lane until ``settled`` or ``failed``.
+        """
         if not self._ready:
             return None
         lane = self._ready.popleft()
         return lane.queue, lane.messages[0]
 
     def settled(self, queue: Q, key: str, message: M) -> None:
-        """The first message of a lane is done with, well or not: the next one may come. Nothing happens where it is not the first."""
+        """Remove the first message of a lane and free the next one.
+
+        Ignored if ``message`` is not the first.
+        """
         lane = self._lanes.get((queue, key))
         if lane is None or lane.messages[0] is not message:
             return
@@ -79,34 +91,34 @@ class KeyOrder(Generic[Q, M]):
             del self._lanes[queue, key]
 
     def failed(self, queue: Q, key: str, message: M, again: M, due: float) -> None:
-        """The first message of a lane is to be tried again at a time, as ``again``, and before all others of its key."""
+        """Replace the first message of a lane by ``again``, to be delivered at ``due``."""
         lane = self._lanes.get((queue, key))
         if lane is not None and lane.messages[0] is message:
             lane.messages[0] = again
             heappush(self._due, (due, next(self._numbers), lane))
 
     def wake(self, now: float) -> float | None:
-        """Let what is due be taken; returns when the next one is."""
+        """Free the messages that are due at ``now``; return when the next one is due."""
         while self._due and self._due[0][0] <= now:
             self._ready.append(heappop(self._due)[2])
         return self._due[0][0] if self._due else None
 
     @property
     def has_ready(self) -> bool:
-        """Whether something may be taken now."""
+        """Whether ``take`` returns a message."""
         return bool(self._ready)
 
     def drop(self, queue: Q, is_kept: Callable[[M], bool] = lambda _: False) -> list[M]:
-        """Forget the messages of a queue, but for first ones that are to be kept, since somebody has them. Returns those that were forgotten."""
+        """Remove and return the messages of ``queue``, except first ones that ``is_kept``."""
         dropped: list[M] = []
-        for place in [place for place in self._lanes if place[0] == queue]:
-            messages = self._lanes[place].messages
+        for lane_key in [lane_key for lane_key in self._lanes if lane_key[0] == queue]:
+            messages = self._lanes[lane_key].messages
             if is_kept(messages[0]):
                 dropped += list(messages)[1:]
-                self._lanes[place].messages = deque([messages[0]])
+                self._lanes[lane_key].messages = deque([messages[0]])
             else:
                 dropped += messages
-                del self._lanes[place]
+                del self._lanes[lane_key]
         del self._held[queue]
         self._due = [entry for entry in self._due if self._is_there(entry[2])]
         heapify(self._due)

@@ -1,4 +1,4 @@
-"""Reading a topic for a group under leases: any number of consumers, and no queue belongs to one of them."""
+"""The consumer of a group in lease mode: any number of consumers share all queues."""
 
 from __future__ import annotations
 
@@ -11,77 +11,95 @@ from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
 from litemq.client.consuming.consumer import Consumer
 from litemq.client.consuming.inbox import Inbox
-from litemq.client.engine.engine import Backend, LeaseTerms
+from litemq.client.engine.engine import Engine, LeaseOptions
 from litemq.client.leases.lease import Lease
 from litemq.client.leases.leases import Leases
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
-from litemq.client.settling.ack_policy import Handling
+from litemq.client.settling.ack_policy import SettlePolicy
 from litemq.errors import ConnectionLostError, OverloadedError, RequestTimeoutError
 
 __all__ = ["LeaseConsumer"]
 
 _LOG = logging.getLogger(__name__)
-_MOST_BYTES: Final = 1 << 20
-_LEAST_BYTES: Final = 64 << 10
+_MAX_BYTES: Final = 1 << 20
+_MIN_BYTES: Final = 64 << 10
 
 
 class LeaseConsumer(Consumer):
-    """``async for message in consumer:`` gives messages that are this consumer's for a while. Settle each one before its lease ends.
+    """Iterates over messages that are leased to this consumer.
 
-    Messages that wait here have their leases renewed; from when one is given out, ``process`` does so while it runs.
+    Settle each one before its lease expires.
+
+    The leases of prefetched messages are renewed. After delivery, ``process`` renews the lease
+    while it runs.
     """
 
-    at_once = 1  # a lease is renewed while its message waits here, not behind that
+    at_once = 1  # leases are renewed only while their messages are in the inbox
 
     def __init__(
         self,
-        backend: Backend,
+        engine: Engine,
         topic: str,
         group: str,
         config: ClientConfig,
         serializers: Serializers,
         *,
         leases: Leases,
-        terms: LeaseTerms,
-        handling: Handling,
+        options: LeaseOptions,
+        settle_policy: SettlePolicy,
         ahead: int,
     ) -> None:
-        super().__init__(backend, topic, group, config, serializers, reset="earliest", commits=False, leases=leases, handling=handling)
-        self._terms = terms
-        self._most = ahead  # of each broker, so many wait here at most
+        super().__init__(
+            engine,
+            topic,
+            group,
+            config,
+            serializers,
+            reset="earliest",
+            commits=False,
+            leases=leases,
+            settle_policy=settle_policy,
+        )
+        self._options = options
+        self._max_prefetched = ahead  # messages per broker
         self._inbox = self._waiting = LeasedInbox(config.prefetch_bytes)
 
     async def _read_broker(self, broker: str) -> None:
         config, inbox = self._config, self._waiting
-        max_bytes = max(_LEAST_BYTES, min(_MOST_BYTES, config.prefetch_bytes // 4))
+        max_bytes = max(_MIN_BYTES, min(_MAX_BYTES, config.prefetch_bytes // 4))
         backoff = Backoff(config.retry_backoff_ms, config.max_retry_backoff_ms)
         while True:
-            await inbox.wait_for_room()
-            room = await inbox.wait_for_fewer(broker, self._most)
+            await inbox.wait_for_space()
+            capacity = await inbox.wait_for_capacity(broker, self._max_prefetched)
             try:
                 lease = await self._leases.ask(
                     broker,
                     self.topic,
                     self.group_id,
-                    self._terms,
-                    self._handling,
+                    self._options,
+                    self._settle_policy,
                     self,
-                    max_messages=room,
+                    max_messages=capacity,
                     max_bytes=max_bytes,
                     wait_ms=config.fetch_wait_ms,
                     ahead=True,
                 )
                 backoff.reset()
             except (ConnectionLostError, RequestTimeoutError, OverloadedError) as error:
-                _LOG.info("leases of %s at %s are asked for again: %s", self.topic, broker, error)
-                await asyncio.sleep(backoff.next(error.retry_after_ms if isinstance(error, OverloadedError) else 0))
+                _LOG.info("leasing messages of %s from %s failed, retrying: %s", self.topic, broker, error)
+                await asyncio.sleep(
+                    backoff.next_delay(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
+                )
             else:
                 if lease is not None:
                     inbox.put_leased(lease)
 
     async def commit(self) -> None:
-        """Wait until everything that was settled is stored by the brokers."""
+        """Wait until the brokers have stored all settlements.
+
+        Raises nothing; a settlement that failed raises at ``ack``, ``nack`` or ``reject``.
+        """
         await self._leases.flush()
 
     def stop(self) -> None:
@@ -94,16 +112,16 @@ class LeaseConsumer(Consumer):
 
 
 class LeasedInbox(Inbox):
-    """Messages under leases, which are renewed until they are taken; those that were lost meanwhile are left out."""
+    """Leased messages, whose leases are renewed until they are taken. Lost ones are skipped."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(max_bytes)
-        self._counts: dict[str, int] = defaultdict(int)  # how many wait, of each broker
+        self._counts: dict[str, int] = defaultdict(int)  # buffered messages per broker
         self._leases: dict[Message, Lease] = {}
         self._fewer = asyncio.Event()
 
     def put_leased(self, lease: Lease) -> None:
-        """Add what was leased."""
+        """Add the messages of ``lease``."""
         messages = list(lease.open)
         self._leases.update(dict.fromkeys(messages, lease))
         self._counts[lease.broker] += len(messages)
@@ -115,13 +133,16 @@ class LeasedInbox(Inbox):
             self._counts[lease.broker] -= 1
             self._fewer.set()
             if message not in lease.lost:
-                lease.taken(message)
+                lease.mark_taken(message)
                 return message
         return None
 
-    async def wait_for_fewer(self, broker: str, most: int) -> int:
-        """Wait until half of the places are free, so that one request brings many; returns how many are."""
-        while self._counts[broker] > most // 2:
+    async def wait_for_capacity(self, broker: str, limit: int) -> int:
+        """Wait until at most half of ``limit`` messages of ``broker`` are buffered.
+
+        Return how many more fit.
+        """
+        while self._counts[broker] > limit // 2:
             self._fewer.clear()
             await self._fewer.wait()
-        return most - self._counts[broker]
+        return limit - self._counts[broker]

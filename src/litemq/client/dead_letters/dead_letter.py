@@ -1,30 +1,35 @@
-"""One dead letter, as a program sees it."""
+"""One dead letter."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from litemq.client.engine.dead_letters import DeadLetterFact
-from litemq.client.messages.detached import Detached
+from litemq.client.engine.dead_letters import DeadLetterInfo
+from litemq.client.messages.detached import DetachedSource
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.errors import InvalidArgumentError
-from litemq.format.dead_letters import UNDECODABLE, original_of, story_of
+from litemq.format.dead_letters import UNDECODABLE, history_from_properties, original_record
 from litemq.format.messages import MessageFields, message_fields
 from litemq.types import DeadReason, Record, Stamp
 
-__all__ = ["DeadLetter", "whole_letter"]
+__all__ = ["DeadLetter", "decode_dead_letter"]
 
 
 class DeadLetter:
-    """A message that died for a group, and why. ``get`` and ``redrive`` have it whole; a list leaves out what died, and the stack trace."""
+    """A message that failed for good for a group, and the reason.
 
-    __slots__ = ("_fact", "_message", "_priority", "_stack", "broker", "topic")
+    ``get`` and ``redrive`` return it complete. Lists omit ``message``, ``priority`` and ``stack``.
+    """
 
-    def __init__(self, broker: str, topic: str, fact: DeadLetterFact, whole: tuple[Message, int, str] | None = None) -> None:
+    __slots__ = ("_info", "_message", "_priority", "_stack", "broker", "topic")
+
+    def __init__(
+        self, broker: str, topic: str, info: DeadLetterInfo, whole: tuple[Message, int, str] | None = None
+    ) -> None:
         self.broker = broker
         self.topic = topic
-        self._fact = fact
+        self._info = info
         self._message: Message | None = None
         self._priority, self._stack = 0, ""
         if whole is not None:
@@ -32,99 +37,120 @@ class DeadLetter:
 
     @property
     def message_id(self) -> str:
-        """The id of the message that died."""
-        return self._fact.message_id
+        """The id of the original message."""
+        return self._info.message_id
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return self._fact.keys
+        return self._info.keys
 
     @property
     def reason(self) -> DeadReason:
-        """Why it died."""
-        return self._fact.reason
+        """Why it became a dead letter."""
+        return self._info.reason
 
     @property
     def detail(self) -> str:
-        """A word more about the reason, such as ``timeout`` or ``undecodable``."""
-        return self._fact.detail
+        """A refinement of the reason, such as ``timeout`` or ``undecodable``."""
+        return self._info.detail
 
     @property
     def is_undecodable(self) -> bool:
-        """Whether nobody could read its body: sent on as it is, it dies again."""
-        return self._fact.detail == UNDECODABLE
+        """Whether the serializer could not read its body. Redriven unchanged, it fails again."""
+        return self._info.detail == UNDECODABLE
 
     @property
     def group_id(self) -> str:
-        """The group for which it died; empty where no group had it."""
-        return self._fact.group
+        """The group that failed to process it; empty if no group received it."""
+        return self._info.group
 
     @property
     def consumer(self) -> str:
-        """The client that had it last."""
-        return self._fact.consumer
+        """The client that received it last."""
+        return self._info.consumer
 
     @property
     def error(self) -> str:
-        """What went wrong, in a line."""
-        return self._fact.error
+        """The error, in one line."""
+        return self._info.error
 
     @property
     def fingerprint(self) -> str:
-        """The same for errors that are the same to whoever mends them."""
-        return self._fact.fingerprint
+        """Equal for errors with the same cause."""
+        return self._info.fingerprint
 
     @property
     def tries(self) -> int:
-        """How often it was tried."""
-        return self._fact.tries
+        """The number of delivery attempts."""
+        return self._info.tries
 
     @property
     def died_at(self) -> datetime:
-        return datetime.fromtimestamp(self._fact.dead_at / 1000, UTC)
+        """When it became a dead letter."""
+        return datetime.fromtimestamp(self._info.dead_at / 1000, UTC)
 
     @property
     def log_offset(self) -> int:
-        """Where it stands in its broker's log: no other one stands there."""
-        return self._fact.log_offset
+        """Its unique position in the broker's log."""
+        return self._info.log_offset
 
     @property
     def size(self) -> int:
-        """Bytes of the dead letter, what died included."""
-        return self._fact.size
+        """The size in bytes, including the original message."""
+        return self._info.size
 
     @property
     def stack(self) -> str:
-        """The stack trace, as far as it fitted."""
-        self._whole()
+        """The stack trace, truncated.
+
+        Raises:
+            InvalidArgumentError: The dead letter came from a list.
+        """
+        self._require_message()
         return self._stack
 
     @property
     def message(self) -> Message:
-        """The message that died: its body, value, tags, properties. It cannot be settled."""
-        return self._whole()
+        """The original message: body, value, tags, properties. It cannot be settled.
+
+        Raises:
+            InvalidArgumentError: The dead letter came from a list.
+        """
+        return self._require_message()
 
     @property
     def priority(self) -> int:
-        """The priority of the message that died."""
-        self._whole()
+        """The priority of the original message.
+
+        Raises:
+            InvalidArgumentError: The dead letter came from a list.
+        """
+        self._require_message()
         return self._priority
 
-    def _whole(self) -> Message:
+    def _require_message(self) -> Message:
         if self._message is None:
-            raise InvalidArgumentError(f"dead letter {self.message_id} came from a list: await dead_letters.get(message_id) has it whole")
+            raise InvalidArgumentError(
+                f"dead letter {self.message_id} came from a list, without its message: "
+                "get it with dead_letters.get(message_id)"
+            )
         return self._message
 
     def __repr__(self) -> str:
-        return f"<DeadLetter {self.message_id} of {self.topic} for {self.group_id or 'no group'}: {self.reason.name} {self.error[:80]}>"
+        group = self.group_id or "no group"
+        return f"<DeadLetter {self.message_id} of {self.topic} for {group}: {self.reason.name} {self.error[:80]}>"
 
 
-def whole_letter(
-    broker: str, topic: str, fact: DeadLetterFact, letter: MessageFields, serializers: Serializers, max_body_bytes: int
+def decode_dead_letter(
+    broker: str, topic: str, info: DeadLetterInfo, fields: MessageFields, serializers: Serializers, max_body_bytes: int
 ) -> DeadLetter:
-    """A dead letter with what died."""
-    original = original_of(Record(letter.topic, letter.body, letter.message_id))
-    stamped = original if original.stamp is not None else original._replace(stamp=Stamp())  # refused at once: it never had a place
-    reader = Detached(broker, serializers, max_body_bytes)
+    """Build a complete dead letter from its record."""
+    original = original_record(Record(fields.topic, fields.body, fields.message_id))
+    stamped = (
+        original if original.stamp is not None else original._replace(stamp=Stamp())
+    )  # rejected on arrival: it was never stored
+    reader = DetachedSource(broker, serializers, max_body_bytes)
     message = Message(message_fields(stamped), reader)
-    return DeadLetter(broker, topic, fact, (message, original.record.priority, story_of(letter.properties).stack))
+    return DeadLetter(
+        broker, topic, info, (message, original.record.priority, history_from_properties(fields.properties).stack)
+    )

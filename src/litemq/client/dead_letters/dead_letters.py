@@ -1,4 +1,4 @@
-"""The dead letters of a topic or a group: list them, look at one, see which errors they share, send them on, drop them."""
+"""The dead letters of a topic or a group: ``mq.dead_letters(name)``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from litemq.client.config import ClientConfig
-from litemq.client.dead_letters.dead_letter import DeadLetter, whole_letter
-from litemq.client.dead_letters.edited_redrive import ChangedRedrive, Transform
+from litemq.client.dead_letters.dead_letter import DeadLetter, decode_dead_letter
+from litemq.client.dead_letters.edited_redrive import EditedRedrive, Transform
 from litemq.client.dead_letters.error_groups import ErrorGroup, ErrorGroups
 from litemq.client.dead_letters.redrive import BrokerRedrive, Redrive, RedrivePart
-from litemq.client.engine.engine import Backend
+from litemq.client.engine.engine import Engine
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import seconds, to_ms
 from litemq.errors import InvalidArgumentError
@@ -28,22 +28,29 @@ Reasons = DeadReason | str | Iterable[DeadReason | str]
 
 
 class DeadLetters:
-    """``mq.dead_letters("orders")``: those of a topic, or of a group in all topics. What was sent on or dropped is not among them."""
+    """The dead letters of a topic, or of a group in all topics.
 
-    def __init__(self, backend: Backend, name: str, config: ClientConfig, serializers: Serializers) -> None:
-        self._backend = backend
-        self._letters = backend.dead_letters
+    Redriven and purged ones are not among them.
+    """
+
+    def __init__(self, engine: Engine, name: str, config: ClientConfig, serializers: Serializers) -> None:
+        self._engine = engine
+        self._dead_letters = engine.dead_letters
         self._name = check_name(name, "topic or group")
         self._config = config
         self._serializers = serializers
 
     async def count(self) -> int:
-        """How many there are; of a group they are counted one by one."""
-        places, group = await self._places()
+        """Return the number of dead letters. For a group, this reads them all.
+
+        Raises:
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        sources, group = await self._sources()
         if group:
             return len(await self.select(most=1 << 62))
-        found = await self._letters.topics()
-        return sum(found[broker].get(topic, 0) for broker, topic in places)
+        found = await self._dead_letters.topics()
+        return sum(found[broker].get(topic, 0) for broker, topic in sources)
 
     async def select(
         self,
@@ -57,24 +64,50 @@ class DeadLetters:
         undecodable: bool | None = None,
         most: int = 100,
     ) -> list[DeadLetter]:
-        """Up to so many that fit all that is said, in the order in which they died: without what died, and without stack traces."""
+        """Return the dead letters that match all arguments, oldest first, without their messages.
+
+        Args:
+            ids: Only those of these message ids.
+            since, until: Only those that died from ``since`` to before ``until``.
+            reasons: Only those with one of these reasons, as ``DeadReason`` or its name.
+            group_id: Only those of this group.
+            fingerprint: Only those whose error has this fingerprint.
+            undecodable: Only those whose body could not be read, or only the others.
+            most: Return at most this many.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         if not isinstance(most, int) or most < 1:
             raise InvalidArgumentError(f"most={most!r}: choose 1 or more")
         selection = _selection(ids, since, until, reasons, group_id, fingerprint, undecodable)
         found: list[DeadLetter] = []
-        places, group = await self._places()
-        for broker, topic in places:
-            of_place = [letter async for letter in self._read(broker, topic, _of_group(selection, group), whole=False, most=most)]
-            found += of_place
+        sources, group = await self._sources()
+        for broker, topic in sources:
+            dead_letters = [
+                letter
+                async for letter in self._read(broker, topic, _for_group(selection, group), whole=False, most=most)
+            ]
+            found += dead_letters
         return sorted(found, key=lambda letter: letter.died_at)[:most]
 
     async def get(self, message_id: str, *, group_id: str = "") -> DeadLetter | None:
-        """The latest dead letter of a message, whole; ``None`` where there is none."""
+        """Return the latest dead letter of a message, complete, or ``None`` if it has none.
+
+        Args:
+            message_id: The id of the original message.
+            group_id: Only for this group.
+
+        Raises:
+            InvalidArgumentError: ``group_id`` is not the group of these dead letters.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         selection = DeadSelection(message_ids=frozenset({message_id}), group=group_id)
-        places, group = await self._places()
+        sources, group = await self._sources()
         latest: DeadLetter | None = None
-        for broker, topic in places:
-            async for letter in self._read(broker, topic, _of_group(selection, group), whole=True):
+        for broker, topic in sources:
+            async for letter in self._read(broker, topic, _for_group(selection, group), whole=True):
                 if latest is None or letter.died_at >= latest.died_at:
                     latest = letter
         return latest
@@ -82,16 +115,28 @@ class DeadLetters:
     async def groups(
         self, *, since: datetime | None = None, until: datetime | None = None, reasons: Reasons = (), group_id: str = ""
     ) -> list[ErrorGroup]:
-        """Which errors they share, the most frequent first."""
+        """Group the dead letters by error, the most frequent error first.
+
+        Args:
+            since, until: Only those that died from ``since`` to before ``until``.
+            reasons: Only those with one of these reasons, as ``DeadReason`` or its name.
+            group_id: Only those of this group.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         selection = _selection((), since, until, reasons, group_id, "", None)
         groups = ErrorGroups()
-        places, group = await self._places()
-        for broker, topic in places:
+        sources, group = await self._sources()
+        for broker, topic in sources:
             after, is_end = -1, False
             while not is_end:
-                page = await self._letters.page(broker, topic, _of_group(selection, group), after=after, most=_PAGE, whole=False)
-                for fact in page.facts:
-                    groups.add(fact)
+                page = await self._dead_letters.page(
+                    broker, topic, _for_group(selection, group), after=after, limit=_PAGE, whole=False
+                )
+                for info in page.dead_letters:
+                    groups.add(info)
                 after, is_end = page.next_after, page.is_end
         return groups.groups()
 
@@ -110,38 +155,59 @@ class DeadLetters:
         transform: Transform | None = None,
         ttl: float | timedelta | None = None,
     ) -> Redrive:
-        """Send those that fit on to their topic, where every group gets them again. It goes on by itself; ``wait()`` waits for its end.
+        """Send the matching dead letters back to their topic, where every group receives them again.
 
-        Undecodable ones stay, unless they are named. What lived too long needs a new ``ttl``, or a transform, else it would die at once.
-        ``transform`` is called with each letter and gives the new body, an ``OutgoingMessage``, the letter itself if nothing is to be changed,
-        or ``None`` for those that stay.
+        Args:
+            ids: Only those of these message ids.
+            since, until: Only those that died from ``since`` to before ``until``.
+            reasons: Only those with one of these reasons, as ``DeadReason`` or its name.
+            group_id: Only those of this group.
+            fingerprint: Only those whose error has this fingerprint.
+            undecodable: Include those whose body cannot be read. Default: only if ``ids`` or
+                ``transform`` is given.
+            messages_per_s: The most messages per second; 0: no limit.
+            dry_run: Count the matching ones, and send none.
+            transform: Called with each dead letter. It returns a new body, an ``OutgoingMessage``,
+                the dead letter itself to send it unchanged, or ``None`` to skip it.
+            ttl: A new TTL in seconds. Expired messages need it, or a ``transform``.
+
+        Returns:
+            The running redrive. Without ``transform`` it continues on the brokers if this client
+            closes.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            OverloadedError: Too many redrives run on a broker.
+            NoRouteError, NetworkError: No broker can be reached.
         """
         if not isinstance(messages_per_s, int) or not 0 <= messages_per_s < 1 << 32:
-            raise InvalidArgumentError(f"messages_per_s={messages_per_s!r}: choose a whole number, 0 for as fast as it goes")
+            raise InvalidArgumentError(f"messages_per_s={messages_per_s!r}: choose a whole number; 0 means no limit")
         if undecodable is None and not ids and transform is None:
             undecodable = False
         selection = _selection(ids, since, until, reasons, group_id, fingerprint, undecodable)
-        lives = None if ttl is None else seconds(ttl, "ttl")
-        if lives is not None and transform is None:
-            transform = _itself
-        places, group = await self._places()
+        ttl_s = None if ttl is None else seconds(ttl, "ttl")
+        if ttl_s is not None and transform is None:
+            transform = _unchanged
+        sources, group = await self._sources()
         parts: list[RedrivePart] = []
-        for broker, topic in places:
-            selected = _of_group(selection, group)
+        for broker, topic in sources:
+            selected = _for_group(selection, group)
             if transform is None:
-                started = await self._letters.begin(broker, topic, selected, messages_per_s=messages_per_s, dry_run=dry_run, drop=False)
-                parts.append(BrokerRedrive(self._letters, broker, started.redrive_id))
+                started = await self._dead_letters.begin(
+                    broker, topic, selected, messages_per_s=messages_per_s, dry_run=dry_run, drop=False
+                )
+                parts.append(BrokerRedrive(self._dead_letters, broker, started.redrive_id))
             else:
-                letters = self._read(broker, topic, selected, whole=True)
+                dead_letters = self._read(broker, topic, selected, whole=True)
                 parts.append(
-                    ChangedRedrive(
-                        self._letters,
+                    EditedRedrive(
+                        self._dead_letters,
                         broker,
                         topic,
-                        letters,
+                        dead_letters,
                         transform,
                         self._serializers,
-                        ttl=lives,
+                        ttl=ttl_s,
                         messages_per_s=messages_per_s,
                         dry_run=dry_run,
                     )
@@ -160,42 +226,64 @@ class DeadLetters:
         undecodable: bool | None = None,
         dry_run: bool = False,
     ) -> Redrive:
-        """Drop those that fit, for good; with ``dry_run`` only count them, as ``left``."""
+        """Delete the matching dead letters for good.
+
+        Args:
+            ids: Only those of these message ids.
+            since, until: Only those that died from ``since`` to before ``until``.
+            reasons: Only those with one of these reasons, as ``DeadReason`` or its name.
+            group_id: Only those of this group.
+            fingerprint: Only those whose error has this fingerprint.
+            undecodable: Only those whose body could not be read, or only the others.
+            dry_run: Count the matching ones, as ``left``, and delete none.
+
+        Returns:
+            The running purge.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            OverloadedError: Too many redrives run on a broker.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         selection = _selection(ids, since, until, reasons, group_id, fingerprint, undecodable)
-        places, group = await self._places()
+        sources, group = await self._sources()
         parts = []
-        for broker, topic in places:
-            started = await self._letters.begin(broker, topic, _of_group(selection, group), messages_per_s=0, dry_run=dry_run, drop=True)
-            parts.append(BrokerRedrive(self._letters, broker, started.redrive_id))
+        for broker, topic in sources:
+            started = await self._dead_letters.begin(
+                broker, topic, _for_group(selection, group), messages_per_s=0, dry_run=dry_run, drop=True
+            )
+            parts.append(BrokerRedrive(self._dead_letters, broker, started.redrive_id))
         return Redrive(parts)
 
-    # ------------------------------------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
-    async def _places(self) -> tuple[list[tuple[str, str]], str]:
-        """The brokers and topics to look at, and the group to look for, if the name is not a topic's."""
-        found = await self._letters.topics()
-        if any(self._name in topics for topics in found.values()) or self._name in await self._backend.topics():
+    async def _sources(self) -> tuple[list[tuple[str, str]], str]:
+        """Return the brokers and topics to read, and the group to select if the name is no topic."""
+        found = await self._dead_letters.topics()
+        if any(self._name in topics for topics in found.values()) or self._name in await self._engine.topics():
             return [(broker, self._name) for broker, topics in found.items() if self._name in topics], ""
         return [(broker, topic) for broker, topics in found.items() for topic in topics], self._name
 
     async def _read(
         self, broker: str, topic: str, selection: DeadSelection, *, whole: bool, most: int = 1 << 62
     ) -> AsyncIterator[DeadLetter]:
-        after, is_end, given = -1, False, 0
-        while not is_end and given < most:
-            at_once = min(most - given, _WHOLE_PAGE if whole else _PAGE)
-            page = await self._letters.page(broker, topic, selection, after=after, most=at_once, whole=whole)
+        after, is_end, count = -1, False, 0
+        while not is_end and count < most:
+            limit = min(most - count, _WHOLE_PAGE if whole else _PAGE)
+            page = await self._dead_letters.page(broker, topic, selection, after=after, limit=limit, whole=whole)
             after, is_end = page.next_after, page.is_end
-            given += len(page.facts)
+            count += len(page.dead_letters)
             if whole:
-                for fact, letter in zip(page.facts, decode_messages(page.records), strict=True):
-                    yield whole_letter(broker, topic, fact, letter, self._serializers, self._config.max_body_bytes)
+                for info, letter in zip(page.dead_letters, decode_messages(page.records), strict=True):
+                    yield decode_dead_letter(
+                        broker, topic, info, letter, self._serializers, self._config.max_body_bytes
+                    )
             else:
-                for fact in page.facts:
-                    yield DeadLetter(broker, topic, fact)
+                for info in page.dead_letters:
+                    yield DeadLetter(broker, topic, info)
 
 
-def _itself(letter: DeadLetter) -> DeadLetter:
+def _unchanged(letter: DeadLetter) -> DeadLetter:
     return letter
 
 
@@ -219,12 +307,14 @@ def _selection(
     )
 
 
-def _of_group(selection: DeadSelection, group: str) -> DeadSelection:
-    """A selection among the letters of one group, where the name was a group's."""
+def _for_group(selection: DeadSelection, group: str) -> DeadSelection:
+    """Restrict ``selection`` to ``group``, if the dead letters are those of a group."""
     if not group:
         return selection
     if selection.group not in ("", group):
-        raise InvalidArgumentError(f"group_id={selection.group!r} among the dead letters of group {group!r}: leave it out")
+        raise InvalidArgumentError(
+            f"group_id={selection.group!r} does not match the dead letters of group {group!r}: leave it out"
+        )
     return selection._replace(group=group)
 
 
@@ -232,4 +322,6 @@ def _reason(reason: DeadReason | str) -> DeadReason:
     try:
         return reason if isinstance(reason, DeadReason) else DeadReason[reason.upper().replace("-", "_")]
     except (KeyError, AttributeError):
-        raise InvalidArgumentError(f"reason {reason!r}: choose of {', '.join(each.name.lower() for each in DeadReason)}") from None
+        raise InvalidArgumentError(
+            f"reason {reason!r}: choose one of {', '.join(each.name.lower() for each in DeadReason)}"
+        ) from None

@@ -1,4 +1,4 @@
-"""Dead letters that a program changes on their way back: read here, changed here, sent on as other records than those that died."""
+"""A redrive with a transform: the client edits each dead letter and sends a new record."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from inspect import isawaitable
 from typing import Any, Final
 
 from litemq.client.dead_letters.dead_letter import DeadLetter
-from litemq.client.engine.dead_letters import DeadLetterBackend, RedriveProgress
+from litemq.client.engine.dead_letters import DeadLetterEngine, RedriveProgress
 from litemq.client.messages.outgoing import OutgoingMessage
 from litemq.client.messages.serializers import CONTENT_TYPE, Serializers
 from litemq.errors import InvalidArgumentError, LiteMQError
 from litemq.format.record_encode import encode_record
 from litemq.types import Record
 
-__all__ = ["ChangedRedrive", "Transform", "changed_record"]
+__all__ = ["EditedRedrive", "Transform", "edited_record"]
 
-# What a dead letter becomes: a body, a message with more than a body, itself, or nothing, which leaves it where it is.
+# Returns a new body, an OutgoingMessage, the dead letter itself (unchanged), or None (skip it).
 Transform = Callable[[DeadLetter], Any | Awaitable[Any]]
 
-_AT_ONCE: Final = 100
-_AT_ONCE_BYTES: Final = 1 << 20
+_MAX_BATCH: Final = 100
+_MAX_BATCH_BYTES: Final = 1 << 20
 
 
-def changed_record(letter: DeadLetter, change: object, serializers: Serializers, expire_at: int) -> bytes:
-    """The record that goes on instead of the one that died: its id and its priority stay, and all that the change does not name."""
+def edited_record(letter: DeadLetter, change: object, serializers: Serializers, expire_at: int) -> bytes:
+    """Encode the record that replaces ``letter``.
+
+    It keeps the message id, the priority, and all that ``change`` does not set.
+    """
     message = letter.message
     whole = OutgoingMessage(change, message.tags, message.keys, message.properties)
     outgoing = change if isinstance(change, OutgoingMessage) else whole
@@ -42,8 +45,8 @@ def changed_record(letter: DeadLetter, change: object, serializers: Serializers,
         letter.topic,
         body,
         message.message_id,
-        _words(outgoing.tags),
-        _words(outgoing.keys),
+        _strings(outgoing.tags),
+        _strings(outgoing.keys),
         properties,
         priority=letter.priority,
         born_timestamp=message.born_timestamp,
@@ -53,19 +56,19 @@ def changed_record(letter: DeadLetter, change: object, serializers: Serializers,
     return encode_record(record)
 
 
-def _words(words: object) -> tuple[str, ...]:
-    return (words,) if isinstance(words, str) else tuple(words)  # type: ignore[arg-type]
+def _strings(values: object) -> tuple[str, ...]:
+    return (values,) if isinstance(values, str) else tuple(values)  # type: ignore[arg-type]
 
 
-class ChangedRedrive:
-    """The letters of one topic on one broker, changed by this program: a ``RedrivePart``."""
+class EditedRedrive:
+    """The edited redrive of one topic on one broker: a ``RedrivePart``."""
 
     def __init__(
         self,
-        backend: DeadLetterBackend,
+        engine: DeadLetterEngine,
         broker: str,
         topic: str,
-        letters: AsyncIterator[DeadLetter],
+        dead_letters: AsyncIterator[DeadLetter],
         transform: Transform,
         serializers: Serializers,
         *,
@@ -73,20 +76,20 @@ class ChangedRedrive:
         messages_per_s: int,
         dry_run: bool,
     ) -> None:
-        self._backend = backend
+        self._engine = engine
         self._broker = broker
         self._topic = topic
-        self._letters = letters
+        self._dead_letters = dead_letters
         self._transform = transform
         self._serializers = serializers
         self._ttl = ttl
         self._messages_per_s = messages_per_s
         self._dry_run = dry_run
         self._progress = RedriveProgress("running")
-        self._waiting: list[tuple[int, bytes]] = []
+        self._pending: list[tuple[int, bytes]] = []
         self._sending: asyncio.Future[list[bool]] | None = None
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"litemq redrives {topic}")
-        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever follows it is told
+        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())  # ``follow`` raises it
 
     async def follow(self, wait_ms: int) -> RedriveProgress:
         if wait_ms:
@@ -99,26 +102,31 @@ class ChangedRedrive:
         if not self._task.done():
             self._task.cancel()
             await asyncio.wait((self._task,))
-            if self._sending is not None:  # it was on its way: what became of it counts
+            if self._sending is not None:  # the request was sent: count its result
                 self._settle(await self._sending)
             self._progress = self._progress._replace(state="cancelled")
         return self._progress
 
     async def _run(self) -> None:
         try:
-            async for letter in self._letters:
+            async for letter in self._dead_letters:
                 self._count(examined=1, selected=1)
                 await self._change(letter)
-                if len(self._waiting) >= _AT_ONCE or sum(len(record) for _, record in self._waiting) >= _AT_ONCE_BYTES:
-                    await self._send_on()
-            await self._send_on()
+                if (
+                    len(self._pending) >= _MAX_BATCH
+                    or sum(len(record) for _, record in self._pending) >= _MAX_BATCH_BYTES
+                ):
+                    await self._send_batch()
+            await self._send_batch()
             self._progress = self._progress._replace(state="done", letters=self._progress.examined)
         except Exception as error:
             self._progress = self._progress._replace(state="failed", problem=f"{type(error).__name__}: {error}")
             raise
 
     def _count(self, **more: int) -> None:
-        self._progress = self._progress._replace(**{name: getattr(self._progress, name) + number for name, number in more.items()})
+        self._progress = self._progress._replace(
+            **{name: getattr(self._progress, name) + number for name, number in more.items()}
+        )
 
     async def _change(self, letter: DeadLetter) -> None:
         change = self._transform(letter)
@@ -129,21 +137,25 @@ class ChangedRedrive:
             return
         expire_at = 0 if self._ttl is None else int((time.time() + self._ttl) * 1000)
         try:
-            record = changed_record(letter, change, self._serializers, expire_at)
+            record = edited_record(letter, change, self._serializers, expire_at)
         except LiteMQError as error:
-            raise InvalidArgumentError(f"what the transform made of message {letter.message_id} cannot be sent: {error}") from error
+            raise InvalidArgumentError(
+                f"the transform's result for message {letter.message_id} cannot be sent: {error}"
+            ) from error
         if not self._dry_run:
-            self._waiting.append((letter.log_offset, record))
+            self._pending.append((letter.log_offset, record))
 
-    async def _send_on(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
+    async def _send_batch(self) -> None:
+        pending, self._pending = self._pending, []
+        if not pending:
             return
-        log_offsets, records = zip(*waiting, strict=True)
-        self._sending = asyncio.ensure_future(self._backend.send_on(self._broker, self._topic, log_offsets, b"".join(records)))
+        log_offsets, records = zip(*pending, strict=True)
+        self._sending = asyncio.ensure_future(
+            self._engine.redrive_records(self._broker, self._topic, log_offsets, b"".join(records))
+        )
         self._settle(await asyncio.shield(self._sending))
         if self._messages_per_s:
-            await asyncio.sleep(len(waiting) / self._messages_per_s)
+            await asyncio.sleep(len(pending) / self._messages_per_s)
 
     def _settle(self, done: list[bool]) -> None:
         self._sending = None

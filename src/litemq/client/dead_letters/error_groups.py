@@ -1,21 +1,24 @@
-"""Dead letters that share an error: "340 of 352 share this"."""
+"""Groups of dead letters with the same error: "340 of 352 share this error"."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from litemq.client.engine.dead_letters import DeadLetterFact
+from litemq.client.engine.dead_letters import DeadLetterInfo
 from litemq.types import DeadReason
 
 __all__ = ["ErrorGroup", "ErrorGroups"]
 
 
 class ErrorGroup(NamedTuple):
-    """Dead letters whose errors have one fingerprint. ``error`` and ``message_id`` are those of the latest."""
+    """Dead letters whose errors share a fingerprint.
+
+    ``error`` and ``message_id`` are those of the latest.
+    """
 
     fingerprint: str
     letters: int
-    of: int  # all that were looked at
+    of: int  # the number of all dead letters examined
     reasons: tuple[DeadReason, ...]
     error: str
     detail: str
@@ -26,33 +29,33 @@ class ErrorGroup(NamedTuple):
 
 
 class ErrorGroups:
-    """Counts letters as they come; of each fingerprint only the latest is kept."""
+    """Counts dead letters by fingerprint, and keeps the latest of each."""
 
     def __init__(self) -> None:
         self._seen = 0
-        self._latest: dict[str, DeadLetterFact] = {}
-        self._letters: dict[str, int] = {}
+        self._latest: dict[str, DeadLetterInfo] = {}
+        self._counts: dict[str, int] = {}
         self._first_at: dict[str, int] = {}
         self._reasons: dict[str, set[DeadReason]] = {}
         self._group_ids: dict[str, set[str]] = {}
 
-    def add(self, fact: DeadLetterFact) -> None:
-        """One more."""
-        name = fact.fingerprint
+    def add(self, letter: DeadLetterInfo) -> None:
+        """Count ``letter``."""
+        name = letter.fingerprint
         self._seen += 1
-        self._letters[name] = self._letters.get(name, 0) + 1
-        self._first_at[name] = min(fact.dead_at, self._first_at.get(name, fact.dead_at))
-        self._reasons.setdefault(name, set()).add(fact.reason)
-        self._group_ids.setdefault(name, set()).add(fact.group)
-        if name not in self._latest or fact.dead_at >= self._latest[name].dead_at:
-            self._latest[name] = fact
+        self._counts[name] = self._counts.get(name, 0) + 1
+        self._first_at[name] = min(letter.dead_at, self._first_at.get(name, letter.dead_at))
+        self._reasons.setdefault(name, set()).add(letter.reason)
+        self._group_ids.setdefault(name, set()).add(letter.group)
+        if name not in self._latest or letter.dead_at >= self._latest[name].dead_at:
+            self._latest[name] = letter
 
     def groups(self) -> list[ErrorGroup]:
-        """The largest first."""
+        """Return the groups, the largest first."""
         found = [
             ErrorGroup(
                 name,
-                self._letters[name],
+                self._counts[name],
                 self._seen,
                 tuple(sorted(self._reasons[name])),
                 latest.error,

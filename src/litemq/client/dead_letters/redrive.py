@@ -1,4 +1,4 @@
-"""A redrive that was started: how far it is, its end, and how to stop it before."""
+"""A running redrive or purge: follow its progress, wait for it, cancel it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from litemq.client.engine.dead_letters import DeadLetterBackend, RedriveProgress
+from litemq.client.engine.dead_letters import DeadLetterEngine, RedriveProgress
 
-__all__ = ["BrokerRedrive", "Redrive", "RedrivePart", "together"]
+__all__ = ["BrokerRedrive", "Redrive", "RedrivePart", "combined_progress"]
 
-_WAIT_MS: Final = 5_000  # a question after an end that has not come yet
+_WAIT_MS: Final = 5_000  # how long a broker holds a request for the end
 
-_STATES: Final = ("failed", "running", "cancelled", "done")  # the first that any broker is in is that of the whole
+_STATES: Final = (
+    "failed",
+    "running",
+    "cancelled",
+    "done",
+)  # the first of these that any part has is the state of the whole
 
 
 class RedrivePart(Protocol):
-    """The letters of one topic on one broker."""
+    """The redrive of one topic on one broker."""
 
     async def follow(self, wait_ms: int) -> RedriveProgress: ...
 
@@ -24,47 +29,68 @@ class RedrivePart(Protocol):
 
 
 class Redrive:
-    """Dead letters on their way back. It goes on while nobody asks; asked for again, the same selection goes on with what is left."""
+    """A running redrive or purge. To continue a cancelled or failed one, start it again."""
 
     def __init__(self, parts: Sequence[RedrivePart]) -> None:
         self._parts = parts
 
     async def progress(self) -> RedriveProgress:
-        """How far it is."""
-        return together([await part.follow(0) for part in self._parts])
+        """Return the progress of all brokers together.
+
+        Raises:
+            InvalidArgumentError: A broker does not know the redrive any more, or a result of the
+                transform is invalid.
+            NetworkError: A broker did not answer.
+            Exception: An error of the transform.
+        """
+        return combined_progress([await part.follow(0) for part in self._parts])
 
     async def wait(self) -> RedriveProgress:
-        """Wait for its end."""
-        return together(await asyncio.gather(*map(_end, self._parts)))
+        """Wait for the end, and return the final progress.
+
+        Its ``state`` is ``done``, ``cancelled`` or ``failed``.
+
+        Raises:
+            InvalidArgumentError: A broker does not know the redrive any more, or a result of the
+                transform is invalid.
+            NetworkError: A broker did not answer.
+            Exception: An error of the transform.
+        """
+        return combined_progress(await asyncio.gather(*map(_wait_end, self._parts)))
 
     async def cancel(self) -> RedriveProgress:
-        """Stop it where it is: what was sent on stays so."""
-        return together([await part.cancel() for part in self._parts])
+        """Stop the redrive, and return its progress. Messages that were sent back stay so.
+
+        Raises:
+            InvalidArgumentError: A broker does not know the redrive any more.
+            NetworkError: A broker did not answer.
+        """
+        return combined_progress([await part.cancel() for part in self._parts])
 
 
-async def _end(part: RedrivePart) -> RedriveProgress:
+async def _wait_end(part: RedrivePart) -> RedriveProgress:
     while not (progress := await part.follow(_WAIT_MS)).is_over:
         pass
     return progress
 
 
 class BrokerRedrive:
-    """A part that a broker does by itself."""
+    """A part that runs on the broker."""
 
-    def __init__(self, backend: DeadLetterBackend, broker: str, redrive_id: int) -> None:
-        self._backend = backend
+    def __init__(self, engine: DeadLetterEngine, broker: str, redrive_id: int) -> None:
+        self._engine = engine
         self._broker = broker
         self._redrive_id = redrive_id
 
     async def follow(self, wait_ms: int) -> RedriveProgress:
-        return await self._backend.follow(self._broker, self._redrive_id, wait_ms)
+        return await self._engine.follow(self._broker, self._redrive_id, wait_ms)
 
     async def cancel(self) -> RedriveProgress:
-        return await self._backend.cancel(self._broker, self._redrive_id)
+        return await self._engine.cancel(self._broker, self._redrive_id)
 
 
-def together(parts: Sequence[RedriveProgress]) -> RedriveProgress:
-    """Several brokers' progress as one."""
+def combined_progress(parts: Sequence[RedriveProgress]) -> RedriveProgress:
+    """Combine the progress of several brokers."""
     if not parts:
         return RedriveProgress("done")
     return RedriveProgress(

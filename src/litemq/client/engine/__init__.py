@@ -1,10 +1,10 @@
-"""The engine interface: what an engine does, and the plain values that cross it.
+"""The engine interface: the protocols that an engine implements, and the values they exchange.
 
-Entry point: ``Backend``, a protocol that ``litemq://`` and ``memory://`` implement, with one file for each
-capability (timers, jobs, transactions, dead letters, archives).
+Entry point: ``Engine``, a protocol that ``litemq://`` and ``memory://`` implement, with one file
+for each capability (timers, jobs, transactions, dead letters, archives).
 
-Invariants: nothing here does I/O. Values are immutable and know neither sockets nor protobuf, so that
-another engine needs neither.
+Invariants: nothing here does I/O. Values are immutable and know neither sockets nor protobuf, so
+that another engine needs neither.
 
 May import: ``messages``, ``settling``.
 """

@@ -1,44 +1,48 @@
-"""The archive of a topic, as an engine knows it."""
+"""The archive part of the engine interface: report and describe the archive of a topic."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-__all__ = ["ArchiveBackend", "ArchiveFact", "ArchivedQueue"]
+__all__ = ["ArchiveEngine", "ArchiveInfo", "ArchivedQueue"]
 
 
 class ArchivedQueue(NamedTuple):
-    """What an archive has of a queue: the offsets from ``begin`` up to ``next``, which is still to come.
+    """The archived offsets of a queue: from ``begin`` up to, but not including, ``next``.
 
-    Below 0, ``begin`` is not known: it is the oldest offset that the broker had when it first heard of the archive.
+    A negative ``begin`` means the oldest offset that the broker had when the archive was first
+    reported.
     """
 
     broker: str
     queue_id: int
     begin: int
     next: int
-    kept: int = 0  # the oldest offset that the broker has itself
+    kept: int = 0  # the oldest offset that the broker itself still has
 
 
-class ArchiveFact(NamedTuple):
-    """A topic's archive, as its brokers were told of it."""
+class ArchiveInfo(NamedTuple):
+    """A topic's archive, as it was reported to the topic's brokers."""
 
     topic: str
-    location: str  # empty: there is none
-    reported_at: int  # ms since 1970: when something new was last heard of it
+    location: str  # empty: the topic has no archive
+    reported_at: int  # ms since 1970, of the last report that changed anything
     queues: tuple[ArchivedQueue, ...]
-    topic_ids: tuple[tuple[str, int], ...]  # by broker, the topic's number in its records
-    ttl_ms: int = 0  # of messages that name none; 0: they stay
+    topic_ids: tuple[tuple[str, int], ...]  # for each broker, the topic's number in its records
+    ttl_ms: int = 0  # of messages without a TTL of their own; 0: they do not expire
 
 
-class ArchiveBackend(Protocol):
-    """What an engine does for archives."""
+class ArchiveEngine(Protocol):
+    """The archives of a cluster's topics."""
 
     async def report(self, topic: str, location: str, queues: Sequence[ArchivedQueue], *, replaces: bool) -> None:
-        """How far an archive has come; ``replaces``: it is another one than before."""
+        """Report which offsets the archive at ``location`` holds.
+
+        If ``replaces``, it replaces an earlier archive.
+        """
         ...
 
-    async def describe(self, topic: str, broker: str = "") -> ArchiveFact:
-        """What was told of a topic's archive; by one broker, where it is named."""
+    async def describe(self, topic: str, broker: str = "") -> ArchiveInfo:
+        """Return what all brokers, or only ``broker``, know of the archive of ``topic``."""
         ...

@@ -1,4 +1,4 @@
-"""What an engine does with dead letters, and what it tells about them."""
+"""The dead-letter part of the engine interface: list dead letters, and redrive or drop them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple, Protocol
 from litemq.format.dead_letters import DeadSelection
 from litemq.types import DeadReason
 
-__all__ = ["DeadLetterBackend", "DeadLetterFact", "DeadLetterPage", "RedriveProgress", "RedriveStarted"]
+__all__ = ["DeadLetterEngine", "DeadLetterInfo", "DeadLetterPage", "RedriveProgress", "StartedRedrive"]
 
 
-class DeadLetterFact(NamedTuple):
-    """A dead letter without what died."""
+class DeadLetterInfo(NamedTuple):
+    """A dead letter without the record of the message."""
 
     log_offset: int
     queue_offset: int
@@ -30,26 +30,30 @@ class DeadLetterFact(NamedTuple):
 
 
 class DeadLetterPage(NamedTuple):
-    """Some dead letters, with the records if they were asked for."""
+    """One page of dead letters; ``records`` is empty unless the request asked for whole records."""
 
-    facts: tuple[DeadLetterFact, ...]
+    dead_letters: tuple[DeadLetterInfo, ...]
     records: bytes
     next_after: int
     is_end: bool
 
 
 class RedriveProgress(NamedTuple):
-    """How far a redrive is. In the end each selected letter is done, gone, expired, damaged or skipped, unless it is cancelled before."""
+    """The progress of a redrive, in dead letters.
+
+    Unless the redrive is cancelled, each selected dead letter ends as done, gone, expired, damaged
+    or skipped.
+    """
 
     state: str  # running, done, cancelled, failed
-    letters: int = 0  # dead letters that there were when it began
+    letters: int = 0  # dead letters in the topic when the redrive began
     examined: int = 0
     selected: int = 0
-    done: int = 0  # sent on, or dropped
-    gone: int = 0  # somebody else was faster
-    expired: int = 0  # their time to live is over: as they are they would die at once
-    damaged: int = 0  # they cannot be read
-    skipped: int = 0  # the transform gave nothing
+    done: int = 0  # sent again, or dropped
+    gone: int = 0  # redriven or dropped by another request
+    expired: int = 0  # past their TTL: sent unchanged, they would expire at once
+    damaged: int = 0  # unreadable
+    skipped: int = 0  # the transform returned nothing
     problem: str = ""
 
     @property
@@ -58,42 +62,47 @@ class RedriveProgress(NamedTuple):
 
     @property
     def left(self) -> int:
-        """Selected letters that can go and have not: of a dry run, those that would."""
+        """The selected dead letters still to be done; in a dry run, those that would be."""
         return self.selected - self.done - self.gone - self.expired - self.damaged - self.skipped
 
 
-class RedriveStarted(NamedTuple):
-    """A redrive on one broker: its number there, and how far it is."""
+class StartedRedrive(NamedTuple):
+    """A redrive on one broker: its id there, and its progress so far."""
 
     redrive_id: int
     progress: RedriveProgress
 
 
-class DeadLetterBackend(Protocol):
+class DeadLetterEngine(Protocol):
     """The dead letters of a cluster, broker by broker."""
 
     async def topics(self) -> dict[str, dict[str, int]]:
-        """The brokers that can be asked, and for each the topics that have dead letters, and how many."""
+        """Return, for each broker that is alive, the topics with dead letters and their number."""
         ...
 
-    async def page(self, broker: str, topic: str, selection: DeadSelection, *, after: int, most: int, whole: bool) -> DeadLetterPage:
-        """Some of a topic, in the order in which they died, behind a log offset."""
+    async def page(
+        self, broker: str, topic: str, selection: DeadSelection, *, after: int, limit: int, whole: bool
+    ) -> DeadLetterPage:
+        """Return up to ``limit`` dead letters behind log offset ``after``, oldest first."""
         ...
 
     async def begin(
         self, broker: str, topic: str, selection: DeadSelection, *, messages_per_s: int, dry_run: bool, drop: bool
-    ) -> RedriveStarted:
+    ) -> StartedRedrive:
         """Start a redrive on one broker."""
         ...
 
     async def follow(self, broker: str, redrive_id: int, wait_ms: int) -> RedriveProgress:
-        """How far it is; waits a while for its end."""
+        """Wait up to ``wait_ms`` for a redrive to end, and return its progress."""
         ...
 
     async def cancel(self, broker: str, redrive_id: int) -> RedriveProgress:
-        """Stop it where it is."""
+        """Stop a redrive, and return its progress."""
         ...
 
-    async def send_on(self, broker: str, topic: str, log_offsets: Sequence[int], records: bytes) -> list[bool]:
-        """Send letters on as these records; which of them went, and had not gone before."""
+    async def redrive_records(self, broker: str, topic: str, log_offsets: Sequence[int], records: bytes) -> list[bool]:
+        """Send ``records`` in place of the dead letters at ``log_offsets``.
+
+        Returns one flag for each: ``False`` if that dead letter was gone already.
+        """
         ...

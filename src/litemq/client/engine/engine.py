@@ -1,4 +1,7 @@
-"""The seam between what users call and the engine that does it: ``litemq://``, ``memory://``, and others by entry point."""
+"""The engine interface: ``litemq://`` and ``memory://`` implement ``Engine``.
+
+Other engines register an entry point.
+"""
 
 from __future__ import annotations
 
@@ -6,74 +9,74 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from litemq.client.engine.archives import ArchiveBackend
-from litemq.client.engine.dead_letters import DeadLetterBackend
-from litemq.client.engine.groups import GroupDescription, GroupSummary, Joining, ResetPlan
-from litemq.client.engine.jobs import JobBackend
+from litemq.client.engine.archives import ArchiveEngine
+from litemq.client.engine.dead_letters import DeadLetterEngine
+from litemq.client.engine.groups import GroupDescription, GroupJoin, GroupSummary, ResetPlan
+from litemq.client.engine.jobs import JobEngine
 from litemq.client.engine.routes import Route
 from litemq.client.engine.selection import EVERYTHING, Selection
-from litemq.client.engine.timers import TimerBackend
+from litemq.client.engine.timers import TimerEngine
 from litemq.client.engine.topics import TopicChanges, TopicSettings
-from litemq.client.engine.transactions import TransactionBackend
-from litemq.client.messages.delivery_options import PLAIN, Terms
+from litemq.client.engine.transactions import TransactionEngine
+from litemq.client.messages.delivery_options import NO_OPTIONS, DeliveryOptions
 from litemq.client.messages.outgoing import SendReceipt
 from litemq.client.settling.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.types import BodyCodec, Durability
 
 __all__ = [
     "Assignment",
-    "Backend",
-    "BrokerFact",
+    "BrokerInfo",
     "CommittedOffset",
-    "Granted",
-    "LeaseTerms",
+    "Engine",
+    "LeaseOptions",
+    "LeasedRecords",
     "Post",
-    "Pulled",
-    "QueueFact",
-    "TopicFact",
-    "WhyFact",
+    "PulledRecords",
+    "QueueInfo",
+    "TopicInfo",
+    "WhyInfo",
 ]
 
 
-class QueueFact(NamedTuple):
-    """A queue, the offsets there are in it, and how far a group has come (-1: it has not begun)."""
+class QueueInfo(NamedTuple):
+    """A queue: the offsets it holds, and the offset that a group has committed (-1: none)."""
 
     broker: str
     queue_id: int
-    least: int
-    next: int
+    least: int  # the oldest offset on the broker
+    next: int  # the offset of the next message
     committed: int = -1
-    is_retry: bool = False  # the group's own queue, of messages that are tried again
-    generation: int = 0  # of a member's ownership
-    earliest: int = -1  # the oldest offset that can be read, from the topic's archive where it is below ``least``
+    is_retry: bool = False  # the group's own queue of messages to retry
+    generation: int = 0  # of the member's ownership
+    earliest: int = -1  # the oldest readable offset; below ``least``, it is in the topic's archive
 
     @property
     def key(self) -> tuple[str, int, bool]:
-        """What tells it from others."""
+        """Return what identifies the queue within its topic."""
         return self.broker, self.queue_id, self.is_retry
 
 
-class TopicFact(NamedTuple):
+class TopicInfo(NamedTuple):
     """A topic and its queues on all brokers."""
 
     topic: str
-    queues: tuple[QueueFact, ...]
+    queues: tuple[QueueInfo, ...]
     settings: TopicSettings = TopicSettings()
 
 
 class Assignment(NamedTuple):
-    """The queues of one broker that a member has to read, and the generations of those that it has to give up."""
+    """The queues of one broker that a member reads, and the generations that it must release."""
 
     session: int
     version: int
-    queues: tuple[QueueFact, ...]
+    queues: tuple[QueueInfo, ...]
     release: tuple[int, ...]
-    reset_id: str  # of the last time that somebody set the group's offsets
+    reset_id: str  # of the latest reset of the group's offsets
     session_timeout_ms: int
 
 
 class CommittedOffset(NamedTuple):
-    """How far a group has come in one queue."""
+    """The offset that a group commits in one queue."""
 
     queue_id: int
     offset: int
@@ -81,8 +84,8 @@ class CommittedOffset(NamedTuple):
     is_retry: bool = False
 
 
-class BrokerFact(NamedTuple):
-    """A broker, as its cluster knows it."""
+class BrokerInfo(NamedTuple):
+    """A broker, as the NameServers know it."""
 
     name: str
     address: str
@@ -91,37 +94,37 @@ class BrokerFact(NamedTuple):
     topics: int
 
 
-class Pulled(NamedTuple):
-    """Stored records of one queue, and where to go on."""
+class PulledRecords(NamedTuple):
+    """Stored records of one queue, and the offset of the next pull."""
 
     records: bytes
     next_offset: int
-    damaged: str  # what could not be read, and was passed by; mostly empty
+    damaged: str  # describes records that were skipped because they cannot be read; usually empty
 
 
-class WhyFact(NamedTuple):
-    """What one broker says about a message and a group: a verdict in a word, a sentence, what to do, and what it knows besides."""
+class WhyInfo(NamedTuple):
+    """One broker's explanation of why a group has or has not consumed a message."""
 
     broker: str
-    verdict: str
-    topic: str  # empty where it has no such message
-    sentence: str
-    advice: str
-    facts: tuple[str, ...]
+    verdict: str  # one word
+    topic: str  # empty: the broker has no such message
+    sentence: str  # the verdict as a sentence
+    advice: str  # what to do
+    facts: tuple[str, ...]  # the evidence
 
 
-class LeaseTerms(NamedTuple):
-    """What messages are leased, and how."""
+class LeaseOptions(NamedTuple):
+    """How long messages are leased, and which."""
 
     lease_ms: int
-    max_retries: int  # what was tried more often goes to the dead letters
-    from_latest: bool = False  # where the group has never been before, it begins with what comes next
+    max_retries: int  # messages with more retries become dead letters
+    from_latest: bool = False  # a new group starts at the end of each queue
     filter: str = ""
     filter_is_sql: bool = False
 
 
-class Granted(NamedTuple):
-    """Stored records under one lease, and for each of them which try this is."""
+class LeasedRecords(NamedTuple):
+    """Stored records under one lease, and the number of the delivery attempt for each."""
 
     records: bytes
     token: int
@@ -129,7 +132,10 @@ class Granted(NamedTuple):
 
 
 class Post(Protocol):
-    """Takes a message; the future is its receipt. Raises ``BufferFullError`` where too much waits already."""
+    """Take a message; the future is its receipt.
+
+    Raises ``BufferFullError`` if the send buffer is full.
+    """
 
     def __call__(
         self,
@@ -142,58 +148,69 @@ class Post(Protocol):
         properties: tuple[tuple[str, str], ...],
         ordering_key: str,
         level: Durability | None,  # None: the broker's default
-        terms: Terms = PLAIN,
+        options: DeliveryOptions = NO_OPTIONS,
         /,
     ) -> asyncio.Future[SendReceipt]: ...
 
 
-class Backend(Protocol):
-    """What an engine does. Topics and bodies are checked and serialized before they come here."""
+class Engine(Protocol):
+    """The operations of an engine. Callers validate names and serialize bodies first."""
 
     async def open(self) -> None:
         """Make the first connections."""
         ...
 
     async def close(self, within: float) -> None:
-        """Send what waits, for so many seconds at most, and end."""
+        """Send buffered messages for up to ``within`` seconds, then disconnect."""
         ...
 
     # Sending
 
-    async def wait_for_room(self) -> None:
-        """Wait until there may be room for one more message."""
+    async def wait_for_buffer(self) -> None:
+        """Wait until the send buffer takes another message."""
         ...
 
     post: Post
 
     def wall_ms(self) -> int:
-        """What time it is, by the clock that delays are measured with (ms since 1970)."""
+        """Return the time by the clock that delays are measured with (ms since 1970)."""
         ...
 
     async def flush(self, within: float | None = None) -> None:
-        """Wait until everything that was taken before is stored or has failed."""
+        """Wait until every message taken so far is stored or has failed."""
         ...
 
     # Reading
 
     async def route(self, topic: str, *, create: bool = False) -> Route:
-        """The brokers of a topic; ``create``: it may be created where it is not there."""
+        """Return the brokers of ``topic``.
+
+        If ``create``, create a missing topic, unless the brokers forbid it.
+        """
         ...
 
-    async def join(self, broker: str, joining: Joining, held: Sequence[int], held_retry: bool) -> Assignment:
-        """Become a member of a group on one broker; ``held`` are queues that were one's own when it was lost."""
+    async def join(self, broker: str, join: GroupJoin, held: Sequence[int], held_retry: bool) -> Assignment:
+        """Become a member of a group on ``broker``.
+
+        ``held`` are the queues it owned before it lost membership.
+        """
         ...
 
-    async def heartbeat(self, broker: str, joining: Joining, session: int, version: int, wait_ms: int) -> Assignment | None:
-        """Stay a member; waits for an assignment that is newer than a version. ``None``: there is none."""
+    async def heartbeat(
+        self, broker: str, join: GroupJoin, session: int, version: int, wait_ms: int
+    ) -> Assignment | None:
+        """Stay a member: wait up to ``wait_ms`` for an assignment newer than ``version``.
+
+        Returns ``None`` if there is none.
+        """
         ...
 
-    async def release(self, broker: str, joining: Joining, session: int, generations: Sequence[int]) -> None:
-        """Give queues up."""
+    async def release(self, broker: str, join: GroupJoin, session: int, generations: Sequence[int]) -> None:
+        """Release the queues with these ``generations``."""
         ...
 
-    async def leave(self, broker: str, joining: Joining) -> None:
-        """Be a member no longer."""
+    async def leave(self, broker: str, join: GroupJoin) -> None:
+        """End the membership."""
         ...
 
     async def pull(
@@ -210,109 +227,118 @@ class Backend(Protocol):
         generation: int = 0,
         is_retry: bool = False,
         selection: Selection = EVERYTHING,
-    ) -> Pulled:
-        """Records from an offset on, of those that are selected; waits where there are none yet."""
+    ) -> PulledRecords:
+        """Return the selected records from ``offset`` on; wait up to ``wait_ms`` for the first."""
         ...
 
     async def commit(self, broker: str, topic: str, group: str, offsets: Sequence[CommittedOffset]) -> None:
-        """How far a group has come in queues of one broker."""
+        """Commit the ``offsets`` of ``group`` in queues of ``broker``."""
         ...
 
     async def lease(
-        self, broker: str, topic: str, group: str, terms: LeaseTerms, *, max_messages: int, max_bytes: int, wait_ms: int
-    ) -> Granted:
-        """Messages that are this client's for a while; waits where there are none."""
+        self,
+        broker: str,
+        topic: str,
+        group: str,
+        options: LeaseOptions,
+        *,
+        max_messages: int,
+        max_bytes: int,
+        wait_ms: int,
+    ) -> LeasedRecords:
+        """Lease messages to this client; wait up to ``wait_ms`` for the first."""
         ...
 
     async def settle(
-        self, broker: str, topic: str, group: str, acked: list[LeasedOffsets], failed: list[FailedDelivery], *, consumer: str
+        self,
+        broker: str,
+        topic: str,
+        group: str,
+        acked: list[LeasedOffsets],
+        failed: list[FailedDelivery],
+        *,
+        consumer: str,
     ) -> list[Unsettled]:
-        """What became of messages; returns those that could not be settled."""
+        """Report acknowledged and failed deliveries; return those not settled."""
         ...
 
-    async def extend(self, broker: str, topic: str, group: str, lease_ms: int, leases: list[LeasedOffsets]) -> list[Unsettled]:
-        """Keep messages for so long from now; returns those that could not be kept."""
+    async def extend(
+        self, broker: str, topic: str, group: str, lease_ms: int, leases: list[LeasedOffsets]
+    ) -> list[Unsettled]:
+        """Extend leases to ``lease_ms`` from now; return deliveries no longer leased."""
         ...
 
-    # Looking after it
+    # Topics and brokers
 
-    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None, settings: TopicSettings) -> TopicFact: ...
+    async def create_topic(
+        self, topic: str, queues: int, brokers: Sequence[str] | None, settings: TopicSettings
+    ) -> TopicInfo: ...
 
-    async def alter_topic(self, topic: str, changes: TopicChanges) -> TopicFact: ...
+    async def alter_topic(self, topic: str, changes: TopicChanges) -> TopicInfo: ...
 
     async def delete_topic(self, topic: str) -> None: ...
 
-    async def describe_topic(self, topic: str) -> TopicFact: ...
+    async def describe_topic(self, topic: str) -> TopicInfo: ...
 
     async def topics(self) -> dict[str, int]:
-        """All topics and the number of their queues."""
+        """Return all topics, with the number of their queues."""
         ...
 
-    async def brokers(self) -> list[BrokerFact]: ...
+    async def brokers(self) -> list[BrokerInfo]: ...
 
-    async def find(self, topic: str, key: str, most: int) -> list[tuple[str, bytes]]:
-        """The stored records with a key or message id, by broker."""
+    async def find(self, topic: str, key: str, limit: int) -> list[tuple[str, bytes]]:
+        """Return, for each broker, up to ``limit`` stored records with this key or message id."""
         ...
 
-    # Looking after groups
+    # Groups
 
     async def groups(self) -> list[GroupSummary]:
-        """The groups of all brokers that are alive."""
+        """Return the groups of all brokers that are alive."""
         ...
 
     async def describe_group(self, group: str) -> GroupDescription | None:
-        """A group on all brokers that are alive; ``None`` where none knows it."""
+        """Return a group on all brokers that are alive; ``None`` if none knows it."""
         ...
 
     async def plan_reset(self, topic: str, group: str, to: str, value: int) -> ResetPlan:
-        """What setting a group's offsets would do."""
+        """Return what a reset of the group's offsets would do."""
         ...
 
     async def reset(self, plan: ResetPlan, *, force: bool) -> ResetPlan:
-        """Do what a plan says."""
+        """Reset offsets according to ``plan``."""
         ...
 
     async def undo_reset(self, topic: str, group: str, reset_id: str, *, dry_run: bool, force: bool) -> ResetPlan:
-        """Take a reset back, or only say what that would do."""
+        """Undo a reset; ``dry_run``: return only what that would do."""
         ...
 
     async def pause_group(self, group: str, *, paused: bool) -> None:
-        """Give a group nothing, or let it go on."""
+        """Pause or resume delivery to a group."""
         ...
 
     async def delete_group(self, group: str) -> None:
-        """Forget a group, on all brokers that are alive."""
+        """Delete a group on all brokers that are alive."""
         ...
 
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
-        """The first offset of a queue that was stored at a time or later."""
+        """Return the first offset of a queue stored at ``store_timestamp`` (ms) or later."""
         ...
 
     @property
-    def dead_letters(self) -> DeadLetterBackend:
-        """What has died."""
-        ...
+    def dead_letters(self) -> DeadLetterEngine: ...
 
     @property
-    def jobs(self) -> JobBackend:
-        """What sends messages by itself."""
-        ...
+    def jobs(self) -> JobEngine: ...
 
     @property
-    def timers(self) -> TimerBackend:
-        """What waits for its time."""
-        ...
+    def timers(self) -> TimerEngine: ...
 
     @property
-    def transactions(self) -> TransactionBackend:
-        """What waits for its outcome."""
-        ...
+    def transactions(self) -> TransactionEngine: ...
 
     @property
-    def archives(self) -> ArchiveBackend:
-        """What is kept elsewhere, too."""
-        ...
+    def archives(self) -> ArchiveEngine: ...
 
-    async def why(self, topic: str, message_id: str, group: str) -> list[WhyFact]:
-        """Why a group has not consumed a message, says each broker that may know."""
+    async def why(self, topic: str, message_id: str, group: str) -> list[WhyInfo]:
+        """Return each broker's explanation of why ``group`` has not consumed a message."""
         ...

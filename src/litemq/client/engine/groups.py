@@ -1,43 +1,52 @@
-"""What is told of groups, in plain values."""
+"""Groups, their members and offset resets, as immutable values."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["GroupDescription", "GroupQueue", "GroupSummary", "Joining", "MemberFact", "ResetFact", "ResetPlan", "ResetStep"]
+__all__ = [
+    "GroupDescription",
+    "GroupJoin",
+    "GroupQueue",
+    "GroupSummary",
+    "MemberInfo",
+    "ResetInfo",
+    "ResetPlan",
+    "ResetStep",
+]
 
 
 class GroupSummary(NamedTuple):
-    """A group among others."""
+    """A group in a list of groups."""
 
     group: str
     paused: bool
-    members: int  # consumers in queue mode that are connected; those that lease messages are not counted
-    lag: int  # messages that are not done
+    members: int  # connected consumers in queue mode; consumers in lease mode are not counted
+    lag: int  # messages that are not consumed
     topics: tuple[str, ...]
 
 
 class GroupQueue(NamedTuple):
-    """How far a group has come in one queue."""
+    """The progress of a group in one queue."""
 
     broker: str
     topic: str
     queue_id: int
-    is_retry: bool  # the group's own queue of messages that are tried again
-    committed: int  # everything below is done; -1: the group has not begun here
-    next: int
-    lag: int  # messages that are not done
-    in_flight: int  # of those, the ones that are leased now
-    member: str  # who reads it; empty: nobody
-    oldest: int  # when the oldest of them was stored, in ms since 1970; 0: there is none
+    is_retry: bool  # the group's own queue of messages to retry
+    committed: int  # all messages below it are consumed; -1: the group has not started here
+    next: int  # the offset of the next message
+    lag: int  # messages that are not consumed
+    in_flight: int  # of those, the leased ones
+    member: str  # the member that reads the queue; empty: none
+    oldest: int  # when the oldest message of the lag was stored, in ms since 1970; 0: no lag
 
     @property
     def ready(self) -> int:
-        """Those that can be had at once."""
+        """Return the number of messages that can be delivered now."""
         return self.lag - self.in_flight
 
 
-class MemberFact(NamedTuple):
+class MemberInfo(NamedTuple):
     """A consumer in queue mode, on one broker."""
 
     broker: str
@@ -46,62 +55,65 @@ class MemberFact(NamedTuple):
     peer: str
     queues: int
     zone: str
-    is_connected: bool  # or has just lost its connection, and a moment to come back
+    is_connected: bool  # False: within the grace period after its connection was lost
 
 
-class ResetFact(NamedTuple):
-    """A time that somebody set a group's offsets."""
+class ResetInfo(NamedTuple):
+    """A reset of a group's offsets."""
 
     reset_id: str
     at: int  # ms since 1970
-    undoes: str  # the reset that this one took back
+    undoes: str  # the reset that this one undid; empty: none
     queues: int
 
 
 class GroupDescription(NamedTuple):
-    """Everything that is known about a group."""
+    """A group on all brokers: its queues, members and resets."""
 
     group: str
     paused: bool
     queues: tuple[GroupQueue, ...]
-    members: tuple[MemberFact, ...]
-    resets: tuple[ResetFact, ...]
-    waiting_tries: int  # messages that failed, and are tried again when it is time
+    members: tuple[MemberInfo, ...]
+    resets: tuple[ResetInfo, ...]
+    waiting_tries: int  # failed messages that wait for their next attempt
 
     @property
     def lag(self) -> int:
-        """Messages that are not done, those that wait for another try apart."""
+        """Return the number of unconsumed messages, without those in ``waiting_tries``."""
         return sum(queue.lag for queue in self.queues)
 
 
 class ResetStep(NamedTuple):
-    """One queue's offset, before and after; -1: none."""
+    """The committed offset of one queue before and after a reset; -1: none."""
 
     broker: str
     queue_id: int
     before: int
     after: int
-    next: int
+    next: int  # the offset of the next message
 
 
 class ResetPlan(NamedTuple):
-    """What setting a group's offsets does, or did. ``reset_id`` is what it is undone by."""
+    """A reset of a group's offsets, planned or done. ``reset_id`` identifies it for an undo."""
 
     topic: str
     group: str
     reset_id: str
     steps: tuple[ResetStep, ...]
-    members: int  # consumers that are connected: while there are any, it has to be forced
-    in_flight: int  # messages that are leased: the same
+    members: int  # connected consumers: if there are any, the reset needs ``force``
+    in_flight: int  # leased messages: if there are any, the reset needs ``force``
 
     @property
     def messages(self) -> int:
-        """How many come again (above 0), or are left out (below 0); a group that had not begun counts from where it is set to."""
+        """Return the number of messages to be delivered again (positive) or skipped (negative).
+
+        Queues without an offset before or after the reset do not count.
+        """
         return sum(step.before - step.after for step in self.steps if min(step.before, step.after) >= 0)
 
 
-class Joining(NamedTuple):
-    """How one joins."""
+class GroupJoin(NamedTuple):
+    """A consumer's membership of a group for one topic, as it joins."""
 
     topic: str
     group: str

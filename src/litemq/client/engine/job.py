@@ -1,4 +1,4 @@
-"""A job, and what became of its messages, as a program sees them."""
+"""Jobs and the results of job operations, as client programs see them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from litemq.client.engine.job_options import word_of
+from litemq.client.engine.job_options import rule_name
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import JobFacts
 from litemq.types import CatchUp, Overlap
@@ -15,7 +15,7 @@ __all__ = ["BackfillResult", "ImportResult", "Job", "JobRun", "RefusedJob"]
 
 
 class Job:
-    """A job as it was when it was asked for."""
+    """A snapshot of a job: its definition and its counters at the time of the request."""
 
     __slots__ = ("_facts", "broker")
 
@@ -25,7 +25,7 @@ class Job:
 
     @property
     def definition(self) -> JobDefinition:
-        """As its broker keeps it."""
+        """The definition that the broker stores."""
         return self._facts.definition
 
     @property
@@ -43,7 +43,7 @@ class Job:
 
     @property
     def timezone(self) -> str:
-        """Of the cron expression; empty where it has none."""
+        """The time zone of the cron expression; empty for ``@every``."""
         return (self.definition.timezone or "UTC") if self.definition.expression else ""
 
     @property
@@ -69,13 +69,13 @@ class Job:
 
     @property
     def overlap(self) -> str:
-        """What becomes of a tick while the run before it is not over: allow, skip, queue-one."""
-        return word_of(Overlap(self.definition.overlap))
+        """The rule for a tick during the previous run: allow, skip or queue-one."""
+        return rule_name(Overlap(self.definition.overlap))
 
     @property
     def catch_up(self) -> str:
-        """What becomes of ticks while no broker was there: skip, one, all."""
-        return word_of(CatchUp(self.definition.catch_up))
+        """The rule for ticks missed while the broker was down: skip, one or all."""
+        return rule_name(CatchUp(self.definition.catch_up))
 
     @property
     def catch_up_window(self) -> timedelta:
@@ -91,47 +91,47 @@ class Job:
 
     @property
     def next_run(self) -> datetime | None:
-        """The next time of its schedule; ``None`` where there is none, or it is paused."""
+        """The next tick; ``None`` if the job is paused or its schedule has ended."""
         return moment(self._facts.next_tick)
 
     @property
     def last_run(self) -> datetime | None:
-        """The time of its schedule for which a message was sent last."""
+        """The latest tick for which a message was sent."""
         return moment(self._facts.last_tick)
 
     @property
     def last_sent_at(self) -> datetime | None:
-        """When its latest message was stored, whatever it was sent for."""
+        """When the latest message was stored, of a tick, a trigger or a backfill."""
         return moment(self._facts.last_at)
 
     @property
     def sent(self) -> int:
-        """Messages so far."""
+        """The number of messages sent so far."""
         return self._facts.sent
 
     @property
     def failed(self) -> int:
-        """Messages that died."""
+        """The number of messages that became dead letters."""
         return self._facts.failed
 
     @property
     def skipped(self) -> int:
-        """Ticks that were not sent, because a run was not over, or it was paused or changed."""
+        """The number of ticks not sent: a run was active, or the job was paused or changed."""
         return self._facts.skipped
 
     @property
     def missed(self) -> int:
-        """Ticks that were not sent, because nobody was there to do it in time, or its topic was gone."""
+        """The number of ticks not sent because the broker was down, or the topic was deleted."""
         return self._facts.missed
 
     @property
     def is_running(self) -> bool:
-        """Whether its group has not settled the latest message."""
+        """Whether the latest message is not settled by the job's group."""
         return self._facts.running
 
     @property
     def queued(self) -> datetime | None:
-        """A tick that is sent when the run is over."""
+        """The tick to be sent when the current run ends; ``None``: none."""
         return moment(self._facts.queued)
 
     def __repr__(self) -> str:
@@ -139,10 +139,10 @@ class Job:
 
 
 class JobRun(NamedTuple):
-    """One message of a job. ``state``: sent, done, trying (again, after a failure), failed."""
+    """One message of a job. ``state``: sent, done, trying (after a failure) or failed."""
 
     message_id: str
-    tick: datetime | None  # None: it was triggered
+    tick: datetime | None  # None: triggered by hand
     sent_at: datetime
     queue_id: int
     queue_offset: int
@@ -150,14 +150,14 @@ class JobRun(NamedTuple):
 
 
 class BackfillResult(NamedTuple):
-    """What a backfill sent, or would have; and how many ticks had a message already."""
+    """The result of a backfill: ticks sent, and ticks that had a message already (``there``)."""
 
     sent: int
     there: int
 
 
 class RefusedJob(NamedTuple):
-    """A job that was not imported: which one of those that were given, from 1 on, and why."""
+    """A job that was not imported: its position in the input, from 1 on, and the reason."""
 
     number: int
     job_id: str
@@ -165,7 +165,7 @@ class RefusedJob(NamedTuple):
 
 
 class ImportResult(NamedTuple):
-    """What an import did, or would have done."""
+    """The result of an import, or of its dry run."""
 
     created: int
     changed: int
@@ -174,5 +174,5 @@ class ImportResult(NamedTuple):
 
 
 def moment(ms: int) -> datetime | None:
-    """A time as a program wants it; 0 is none."""
+    """Convert milliseconds since 1970 to a ``datetime``; 0 means none."""
     return datetime.fromtimestamp(ms / 1000, UTC) if ms else None

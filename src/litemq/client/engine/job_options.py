@@ -1,4 +1,4 @@
-"""What a job is made of, as callers say it and as a broker keeps it."""
+"""The options of a job: keyword arguments of ``mq.jobs`` to fields of ``JobDefinition``."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ from litemq.errors import InvalidArgumentError
 from litemq.proto.jobs_pb2 import JobDefinition, JobProperty
 from litemq.types import CatchUp, Overlap
 
-__all__ = ["CatchUpRule", "JobOptions", "OverlapRule", "set_body", "set_options", "word_of"]
+__all__ = ["CatchUpRule", "JobOptions", "OverlapRule", "rule_name", "set_body", "set_options"]
 
-OverlapRule = Literal["allow", "skip", "queue-one"]  # what becomes of a tick while the run before it is not over
-CatchUpRule = Literal["skip", "one", "all"]  # what becomes of ticks while no broker was there
+OverlapRule = Literal["allow", "skip", "queue-one"]  # for a tick during the previous run
+CatchUpRule = Literal["skip", "one", "all"]  # for ticks missed while the broker was down
 
 
 class JobOptions(TypedDict, total=False):
-    """What ``mq.jobs.create`` and ``update`` take besides a topic and a body. Durations are seconds, or a timedelta."""
+    """The options of ``mq.jobs.create`` and ``update``.
 
-    cron: str  # "0 */5 * * * *", the second first; or five fields, or @hourly, @every 90s
+    Durations are seconds, or a ``timedelta``.
+    """
+
+    cron: str  # "0 */5 * * * *" with seconds first, five fields, @hourly, or @every 90s
     every: float | timedelta | None
-    timezone: str  # of the cron expression, "Asia/Shanghai"; UTC where none is named
-    group_id: str  # whose acknowledgement ends a run
+    timezone: str  # of the cron expression, as in "Asia/Shanghai"; the default is UTC
+    group_id: str  # the group whose acknowledgement ends a run
     overlap: OverlapRule
     catch_up: CatchUpRule
-    catch_up_window: float | timedelta  # what was missed for longer is not caught up
-    jitter: float | timedelta  # the job comes so much later at most, always the same
-    max_retries: int | None  # of a run; None: as its handler has it
+    catch_up_window: float | timedelta  # ticks missed for longer are not caught up
+    jitter: float | timedelta  # the largest delay of a tick; each job has a fixed one
+    max_retries: int | None  # of a run; None: the handler's setting
     timeout: float | timedelta | None
     start_at: datetime | None
     end_at: datetime | None
@@ -49,8 +52,8 @@ def _ms(value: float | timedelta | None, what: str) -> int:
     return 0 if value is None else round(seconds(value, what) * 1000)
 
 
-def _words(words: str | Sequence[str]) -> list[str]:
-    return [words] if isinstance(words, str) else list(words)
+def _strings(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
 
 
 def _set_cron(job: JobDefinition, value: Any) -> None:
@@ -87,16 +90,16 @@ def _set_number(field: str) -> Callable[[JobDefinition, Any], None]:
         job.ClearField(field)
         if value is not None:
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
-                raise InvalidArgumentError(f"{field}={value!r}: choose a whole number from 0 on")
+                raise InvalidArgumentError(f"{field}={value!r}: choose a whole number, 0 or more")
             setattr(job, field, value)
 
     return put
 
 
-def _set_words(field: str) -> Callable[[JobDefinition, Any], None]:
+def _set_strings(field: str) -> Callable[[JobDefinition, Any], None]:
     def put(job: JobDefinition, value: Any) -> None:
         del getattr(job, field)[:]
-        getattr(job, field).extend(_words(value))
+        getattr(job, field).extend(_strings(value))
 
     return put
 
@@ -121,8 +124,8 @@ _SETTERS: Final[dict[str, Callable[[JobDefinition, Any], None]]] = {
     "timeout": _set_duration("timeout_ms", "timeout"),
     "start_at": _set_moment("start_at"),
     "end_at": _set_moment("end_at"),
-    "tags": _set_words("tags"),
-    "keys": _set_words("keys"),
+    "tags": _set_strings("tags"),
+    "keys": _set_strings("keys"),
     "properties": _set_properties,
     "ordering_key": lambda job, value: setattr(job, "ordering_key", value),
     "priority": _set_number("priority"),
@@ -131,11 +134,11 @@ _SETTERS: Final[dict[str, Callable[[JobDefinition, Any], None]]] = {
 
 
 def set_options(job: JobDefinition, options: Mapping[str, Any]) -> None:
-    """Put what was said into a definition; all else stays as it is."""
+    """Set the fields of ``job`` that ``options`` name; leave all others unchanged."""
     if unknown := sorted(set(options) - set(_SETTERS)):
-        raise InvalidArgumentError(f"{', '.join(unknown)}: no such option; there are {', '.join(sorted(_SETTERS))}")
+        raise InvalidArgumentError(f"{', '.join(unknown)}: no such option: choose from {', '.join(sorted(_SETTERS))}")
     if options.get("cron") and options.get("every"):
-        raise InvalidArgumentError("cron and every: choose one")
+        raise InvalidArgumentError("cron and every are both set: choose one")
     for name, value in options.items():
         try:
             _SETTERS[name](job, value)
@@ -144,13 +147,13 @@ def set_options(job: JobDefinition, options: Mapping[str, Any]) -> None:
 
 
 def set_body(job: JobDefinition, body: Any, serializers: Serializers) -> None:
-    """Put a value into a definition, as it would be sent."""
+    """Serialize ``body`` into ``job``, as a send to its topic would."""
     job.body, content_type = serializers.dumps(job.topic, body)
     kept = [each for each in job.properties if each.name != CONTENT_TYPE]
     del job.properties[:]
     job.properties.extend([*kept, JobProperty(name=CONTENT_TYPE, value=content_type)] if content_type else kept)
 
 
-def word_of(rule: Overlap | CatchUp) -> str:
-    """What a rule is called by users."""
+def rule_name(rule: Overlap | CatchUp) -> str:
+    """Return the name that users write for ``rule``."""
     return rule.name.lower().replace("_", "-")

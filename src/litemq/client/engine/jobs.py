@@ -1,4 +1,4 @@
-"""What an engine does with jobs."""
+"""The job part of the engine interface."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple, Protocol
 from litemq.client.engine.job import Job, JobRun
 from litemq.proto.jobs_pb2 import JobDefinition
 
-__all__ = ["JobBackend", "JobPage", "PutHow", "PutOutcome"]
+__all__ = ["JobEngine", "JobPage", "PutHow", "PutOutcome"]
 
 
 class PutHow(IntEnum):
-    """What a job that is put may be to those that are there; the numbers are the wire's."""
+    """Whether a put may create or change a job; the numbers are those of the wire protocol."""
 
     CREATE = 0
     CHANGE = 1
@@ -21,7 +21,10 @@ class PutHow(IntEnum):
 
 
 class PutOutcome(NamedTuple):
-    """What was done with a job: created, changed, unchanged, deleted; or the code of an error, and what it says."""
+    """The outcome for one job: ``done`` is created, changed, unchanged or deleted.
+
+    If it failed, ``code`` and ``problem`` say why.
+    """
 
     done: str
     code: int = 0
@@ -29,55 +32,69 @@ class PutOutcome(NamedTuple):
 
 
 class JobPage(NamedTuple):
-    """Some jobs of a broker."""
+    """One page of a broker's jobs."""
 
     jobs: tuple[Job, ...]
     next_after: int
     is_end: bool
-    total: int  # of all that are there
+    total: int  # jobs that match, on all pages
 
 
-class JobBackend(Protocol):
+class JobEngine(Protocol):
     """The jobs of a cluster, broker by broker."""
 
     async def brokers(self) -> list[str]:
-        """Those that can be asked."""
+        """Return the brokers that are alive."""
         ...
 
-    async def home(self, job: JobDefinition) -> str:
-        """The broker that a new job lives on; its queue is put into the definition where the ordering key decides it."""
+    async def home_broker(self, job: JobDefinition) -> str:
+        """Return the broker for a new ``job``.
+
+        If it has an ordering key, set its ``queue_id``, too.
+        """
         ...
 
     async def put(self, broker: str, jobs: Sequence[JobDefinition], how: PutHow, *, dry_run: bool) -> list[PutOutcome]:
-        """Create or change jobs of one broker."""
+        """Create or change jobs of ``broker``."""
         ...
 
     async def get(self, broker: str, ids: Sequence[str]) -> list[Job]:
-        """Those jobs that are there."""
+        """Return the jobs of ``broker`` with these ``ids``; missing jobs are left out."""
         ...
 
     async def page(
-        self, broker: str, *, after: int, most: int, topic: str = "", group: str = "", prefix: str = "", paused: bool | None = None
+        self,
+        broker: str,
+        *,
+        after: int,
+        limit: int,
+        topic: str = "",
+        group: str = "",
+        prefix: str = "",
+        paused: bool | None = None,
     ) -> JobPage:
-        """Some jobs, in the order in which they were created."""
+        """Return up to ``limit`` jobs behind ``after``, in the order of their creation."""
         ...
 
-    async def delete(self, broker: str, ids: Sequence[str]) -> list[PutOutcome]:
-        """Delete jobs."""
-        ...
+    async def delete(self, broker: str, ids: Sequence[str]) -> list[PutOutcome]: ...
 
     async def pause(self, broker: str, ids: Sequence[str], *, paused: bool) -> list[PutOutcome]:
-        """Pause jobs, or let them go on."""
+        """Pause or resume jobs."""
         ...
 
     async def trigger(self, broker: str, job_id: str, trigger_id: str) -> str:
-        """Send a job's message now; its id."""
+        """Send a job's message now, and return its id. A repeated ``trigger_id`` sends nothing."""
         ...
 
-    async def backfill(self, broker: str, job_id: str, since: int, until: int, *, dry_run: bool) -> tuple[int, int, int]:
-        """How many were sent, how many had been, and from where to go on, 0: that was all."""
+    async def backfill(
+        self, broker: str, job_id: str, since: int, until: int, *, dry_run: bool
+    ) -> tuple[int, int, int]:
+        """Send the ticks from ``since`` to ``until`` (ms).
+
+        Returns the number sent, the number sent before, and the next ``since`` (0: complete).
+        """
         ...
 
-    async def history(self, broker: str, job_id: str, most: int) -> list[JobRun]:
-        """The latest messages of a job."""
+    async def history(self, broker: str, job_id: str, limit: int) -> list[JobRun]:
+        """Return the latest ``limit`` messages of a job."""
         ...

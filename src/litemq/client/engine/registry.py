@@ -1,4 +1,4 @@
-"""Which engine a URL means: its scheme names an entry point of ``litemq.engines``."""
+"""Engine lookup: the scheme of a URL names an entry point of the group ``litemq.engines``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from litemq.client.config import ClientConfig
-from litemq.client.engine.engine import Backend
+from litemq.client.engine.engine import Engine
 from litemq.errors import InvalidArgumentError
 
 __all__ = ["find_engine"]
@@ -16,14 +16,14 @@ _GROUP: Final = "litemq.engines"
 _NAMESERVER_PORT: Final = 9876
 
 
-def find_engine(url: str) -> Callable[[str, ClientConfig], Backend]:
-    """What makes the engine for a URL."""
+def find_engine(url: str) -> Callable[[str, ClientConfig], Engine]:
+    """Return the factory of the engine for ``url``."""
     scheme, separator, _ = url.partition("://")
     engines = {entry.name: entry for entry in entry_points(group=_GROUP)}
     if not separator or scheme not in engines:
-        known = ", ".join(f"{name}://" for name in sorted(engines)) or "none: install litemq again"
+        known = ", ".join(f"{name}://" for name in sorted(engines)) or "none (reinstall litemq)"
         raise InvalidArgumentError(
-            f"{url!r}: write it like litemq://127.0.0.1:{_NAMESERVER_PORT}; the engines that are installed are {known}"
+            f"{url!r}: write it like litemq://127.0.0.1:{_NAMESERVER_PORT}; installed engines: {known}"
         )
-    make: Callable[[str, ClientConfig], Backend] = engines[scheme].load()
+    make: Callable[[str, ClientConfig], Engine] = engines[scheme].load()
     return make

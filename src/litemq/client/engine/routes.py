@@ -1,4 +1,4 @@
-"""Which queue a message goes to."""
+"""Routes: the brokers and queues of a topic, and the queue of an ordering key."""
 
 from __future__ import annotations
 
@@ -9,48 +9,53 @@ from litemq.errors import InvalidArgumentError, NoRouteError
 from litemq.format.crc import crc32c
 from litemq.types import Durability
 
-__all__ = ["BrokerPlace", "Route", "pick", "queue_of_key"]
+__all__ = ["BrokerAddress", "Route", "queue_for_key", "random_index"]
 
 
-class BrokerPlace(NamedTuple):
-    """A broker that has queues of a topic, as the NameServer tells it."""
+class BrokerAddress(NamedTuple):
+    """A broker of a route: its address, and its queues of the topic."""
 
     name: str
     host: str
     port: int
     queues: int
     default_durability: Durability
-    alive: bool = True  # False: it is silent, but has not left; what is bound to its queues waits for it
-    has_priorities: bool = False  # each queue is 8 of these: queue x 8 + priority // 32
+    alive: bool = True  # False: no heartbeat, but still in the route; messages bound to its queues wait
+    has_priorities: bool = False  # each queue is eight physical queues: queue x 8 + priority // 32
 
 
 class Route(NamedTuple):
-    """The brokers of a topic, by name."""
+    """The brokers of a topic, sorted by name."""
 
     topic: str
-    brokers: tuple[BrokerPlace, ...]
+    brokers: tuple[BrokerAddress, ...]
 
     @property
     def queues(self) -> list[tuple[str, int]]:
-        """All queues, as broker and number, in an order that is the same for every client."""
+        """Return all queues as (broker, number), in the same order on every client."""
         return [(broker.name, number) for broker in self.brokers for number in range(broker.queues)]
 
-    def broker(self, name: str) -> BrokerPlace:
-        """The broker of this name."""
+    def broker(self, name: str) -> BrokerAddress:
+        """Return the broker ``name``; raise ``NoRouteError`` if it is not in the route."""
         for broker in self.brokers:
             if broker.name == name:
                 return broker
         raise NoRouteError(f"broker {name!r} has no queue of topic {self.topic!r}")
 
 
-def queue_of_key(key: str, queues: int) -> int:
-    """The number of the queue, among all of a topic, that a key's messages go to: the same for every client that knows the same queues."""
+def queue_for_key(key: str, queues: int) -> int:
+    """Return the index, among ``queues`` queues, for messages with ``key``.
+
+    Every client gets the same index.
+    """
     try:
         return crc32c(key.encode()) % queues
     except (AttributeError, UnicodeEncodeError):
-        raise InvalidArgumentError(f"a key of {key!r}: a string is wanted that can be written as UTF-8") from None
+        raise InvalidArgumentError(
+            f"keys must be strings that UTF-8 can encode, got {type(key).__name__}: {key!r}"
+        ) from None
 
 
-def pick(count: int) -> int:
-    """Any of so many."""
+def random_index(count: int) -> int:
+    """Return a random number below ``count``."""
     return random.randrange(count)  # noqa: S311  spreads load, keeps no secret

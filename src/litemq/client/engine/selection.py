@@ -1,4 +1,4 @@
-"""Which messages of a topic somebody wants, as it is told to the brokers, who look for them."""
+"""Message filters: the tags or the SQL condition that brokers evaluate for a reader."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 from litemq.errors import InvalidArgumentError
 
-__all__ = ["EVERYTHING", "Selection", "selection_of"]
+__all__ = ["EVERYTHING", "Selection", "make_selection"]
 
 
 class Selection(NamedTuple):
-    """A filter: tags as ``A || B``, or a condition in SQL; empty for everything."""
+    """A filter: tags as ``A || B``, or an SQL condition; empty text selects every message."""
 
     text: str = ""
     is_sql: bool = False
@@ -20,10 +20,12 @@ class Selection(NamedTuple):
 EVERYTHING: Final = Selection()
 
 
-def selection_of(tags: str | Sequence[str], where: str) -> Selection:
-    """What a caller asks for with ``tags="A || B"`` (or a list of tags) or ``where="price > 10"``."""
+def make_selection(tags: str | Sequence[str], where: str) -> Selection:
+    """Build the filter of ``tags="A || B"`` (or a list of tags) or ``where="price > 10"``."""
     if tags and where:
-        raise InvalidArgumentError("tags= and where= at once: choose where=, which can say it all, as in \"tags = 'A' AND price > 10\"")
+        raise InvalidArgumentError(
+            "tags= and where= are both set: use only where=, as in \"tags = 'A' AND price > 10\""
+        )
     if where:
         if not isinstance(where, str) or not where.strip():
             raise InvalidArgumentError(f"where={where!r}: write a condition, as in \"price > 10 AND region = 'eu'\"")
@@ -31,5 +33,5 @@ def selection_of(tags: str | Sequence[str], where: str) -> Selection:
     if isinstance(tags, str):
         return Selection(tags)
     if any("||" in tag or not tag.strip() for tag in tags):
-        raise InvalidArgumentError(f"tags={list(tags)!r}: name whole tags, none of them empty or with ||")
+        raise InvalidArgumentError(f"tags={list(tags)!r}: tags must not be empty or contain ||")
     return Selection(" || ".join(tags))

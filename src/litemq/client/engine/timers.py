@@ -1,4 +1,4 @@
-"""What an engine does with delayed messages, and what it tells about them."""
+"""The timer part of the engine interface: list, cancel and reschedule delayed messages."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-__all__ = ["CancelOutcome", "ScheduledState", "TimerBackend", "TimerCursor", "TimerFact", "TimerPage", "TimerSelection"]
+__all__ = ["CancelOutcome", "ScheduledState", "TimerCursor", "TimerEngine", "TimerInfo", "TimerPage", "TimerSelection"]
 
 
 class CancelOutcome(StrEnum):
-    """What became of a message that was to be cancelled."""
+    """The outcome of cancelling a delayed message."""
 
-    UNKNOWN = "unknown"  # no message has this id, or it was delivered or cancelled long ago
+    UNKNOWN = "unknown"  # no message has this id, or the broker no longer remembers it
     CANCELLED = "cancelled"
-    DELIVERED = "delivered"  # too late
+    DELIVERED = "delivered"  # the message was delivered before
     CANCELLED_BEFORE = "cancelled-before"
 
 
 class ScheduledState(StrEnum):
-    """What became of a delayed message."""
+    """The state of a delayed message."""
 
     SCHEDULED = "scheduled"
     DELIVERED = "delivered"
     CANCELLED = "cancelled"
 
 
-class TimerFact(NamedTuple):
+class TimerInfo(NamedTuple):
     """A delayed message without its body. Times are ms since 1970."""
 
     message_id: str
@@ -41,55 +41,68 @@ class TimerFact(NamedTuple):
 
 
 class TimerSelection(NamedTuple):
-    """Which are meant: those that fit all that is said."""
+    """Conditions for delayed messages; a message must meet all of them."""
 
-    since: int = 0  # ms: due then or later
-    until: int = 0  # ms: due before; 0: at any time
+    since: int = 0  # ms since 1970: due at or after
+    until: int = 0  # ms since 1970: due before; 0: no limit
     key: str = ""
     batch_id: str = ""
 
 
 class TimerCursor(NamedTuple):
-    """Where a list goes on: behind this due time, and this place in the broker's log."""
+    """The position in a list: behind this due time and this log offset."""
 
     due: int = 0
     pending: int = -1
 
 
 class TimerPage(NamedTuple):
-    """Some of those that wait, in the order of their due times, and how many that are."""
+    """One page of waiting messages, by due time. It may be empty before the end."""
 
-    facts: tuple[TimerFact, ...]
-    counted: int
+    timers: tuple[TimerInfo, ...]
+    counted: int  # messages that match, on this page
     cursor: TimerCursor
     is_end: bool
 
 
-class TimerBackend(Protocol):
+class TimerEngine(Protocol):
     """The delayed messages of a cluster, broker by broker."""
 
     async def brokers(self, topic: str) -> Sequence[str]:
-        """The brokers that have a topic."""
+        """Return the brokers that have ``topic``."""
         ...
 
     async def cancel(self, broker: str, topic: str, message_ids: Sequence[str]) -> Sequence[CancelOutcome]:
-        """Cancel messages, up to 1,000 at once; what became of each."""
+        """Cancel up to 1,000 messages, and return the outcome of each."""
         ...
 
     async def cancel_batch(self, broker: str, topic: str, batch_id: str) -> None:
-        """Cancel what waits of a batch."""
+        """Cancel the waiting messages of a batch."""
         ...
 
-    async def reschedule(self, broker: str, topic: str, message_id: str, due: int) -> TimerFact:
-        """Deliver a message at another time; raises where it does not wait, or is not known."""
+    async def reschedule(self, broker: str, topic: str, message_id: str, due: int) -> TimerInfo:
+        """Change the due time of a message to ``due`` (ms).
+
+        Raise if it is unknown or no longer waits.
+        """
         ...
 
-    async def describe(self, broker: str, topic: str, message_id: str) -> tuple[TimerFact, bytes] | None:
-        """One, with its record; ``None`` where it is not known."""
+    async def describe(self, broker: str, topic: str, message_id: str) -> tuple[TimerInfo, bytes] | None:
+        """Return a delayed message with its record; ``None`` if it is unknown."""
         ...
 
     async def page(
-        self, broker: str, topic: str, selection: TimerSelection, *, after: TimerCursor, most: int, count_only: bool = False
+        self,
+        broker: str,
+        topic: str,
+        selection: TimerSelection,
+        *,
+        after: TimerCursor,
+        limit: int,
+        count_only: bool = False,
     ) -> TimerPage:
-        """Some of those that wait; there may be none in it although it is not the end."""
+        """Return up to ``limit`` waiting messages behind ``after``.
+
+        If ``count_only``, return only their number.
+        """
         ...

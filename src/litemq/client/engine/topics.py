@@ -1,4 +1,4 @@
-"""What can be chosen for a topic, as users name it."""
+"""Topic settings as users name them, and their conversion to and from the wire."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from typing import Final, Literal, NamedTuple, get_args
 from litemq.client.times import seconds
 from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import AlterTopicRequest
-from litemq.proto.wire_pb2 import TopicSettings as ToldSettings
+from litemq.proto.wire_pb2 import TopicSettings as WireSettings
 from litemq.types import ArchivedChoice, Priorities, WhenFull
 
-__all__ = ["CheckSettings", "TopicChanges", "TopicSettings", "changes_from", "settings_from"]
+__all__ = ["CheckSettings", "TopicChanges", "TopicSettings", "topic_changes", "topic_settings"]
 
-_MOST_BACKLOG: Final = 1 << 40
-# As brokers number them.
+_MAX_BACKLOG: Final = 1 << 40
+# In the order of the wire protocol's numbers.
 _ARCHIVED: Final[tuple[ArchivedChoice, ...]] = get_args(ArchivedChoice)
 
 
 class TopicSettings(NamedTuple):
-    """A topic's settings. Zeros: as its brokers have it for all topics."""
+    """A topic's settings. 0 means the broker's default."""
 
-    priorities: Priorities = "none"  # under leases: the highest first, or each class its share
-    ttl_ms: int = 0  # of messages that name none; 0: they stay
-    max_backlog: int = 0  # messages of a queue behind the slowest group
-    when_full: WhenFull = "reject"  # what becomes of a message that is over it
+    priorities: Priorities = (
+        "none"  # for leases: "strict" delivers the highest first, "weighted" gives each class a share
+    )
+    ttl_ms: int = 0  # of messages without a TTL of their own; 0: they do not expire
+    max_backlog: int = 0  # per queue, unconsumed messages of the slowest group
+    when_full: WhenFull = "reject"  # for messages above ``max_backlog``
     archived: ArchivedChoice = "no"  # whether retention waits for the topic's archive
-    archive_wait_ms: int = 0  # with "drop-with-record": how old what is not archived gets, at least
-    check_after_ms: int = 0  # when producers are asked for a transaction's outcome, first
-    check_every_ms: int = 0  # and then again
-    max_checks: int = 0  # so often at most
+    archive_wait_ms: int = 0  # with "drop-with-record": the least age at which unarchived messages are dropped
+    check_after_ms: int = 0  # from storing a half to the first check-back
+    check_every_ms: int = 0  # between check-backs
+    max_checks: int = 0  # check-backs for each transaction
 
     @classmethod
-    def of(cls, told: ToldSettings) -> TopicSettings:
-        """As a broker tells them."""
+    def from_wire(cls, settings: WireSettings) -> TopicSettings:
         priorities: Priorities = "none"
-        if told.has_priorities:
-            priorities = "weighted" if told.weighted_priorities else "strict"
+        if settings.has_priorities:
+            priorities = "weighted" if settings.weighted_priorities else "strict"
         return cls(
             priorities,
-            told.ttl_ms,
-            told.max_backlog,
-            "dead_letter" if told.backlog_dead_letters else "reject",
-            _ARCHIVED[told.archived],
-            told.archive_wait_ms,
-            told.check_after_ms,
-            told.check_every_ms,
-            told.max_checks,
+            settings.ttl_ms,
+            settings.max_backlog,
+            "dead_letter" if settings.backlog_dead_letters else "reject",
+            _ARCHIVED[settings.archived],
+            settings.archive_wait_ms,
+            settings.check_after_ms,
+            settings.check_every_ms,
+            settings.max_checks,
         )
 
-    def told(self) -> ToldSettings:
-        """As a broker is told them."""
-        return ToldSettings(
+    def to_wire(self) -> WireSettings:
+        return WireSettings(
             has_priorities=self.priorities != "none",
             weighted_priorities=self.priorities == "weighted",
             ttl_ms=self.ttl_ms,
@@ -66,14 +66,14 @@ class TopicSettings(NamedTuple):
 
 
 class CheckSettings(NamedTuple):
-    """When producers are asked for the outcomes of a topic's transactions, as a caller says it; ``None``: not at all."""
+    """The check-back settings of a topic, as a caller gives them; ``None``: not given."""
 
     check_after: float | timedelta | None = None
     check_every: float | timedelta | None = None
     max_checks: int | None = None
 
-    def told(self) -> tuple[int | None, int | None, int | None]:
-        """In milliseconds, and how often."""
+    def to_wire(self) -> tuple[int | None, int | None, int | None]:
+        """Return ``check_after`` and ``check_every`` in milliseconds, and ``max_checks``."""
         if self.max_checks is not None and (not isinstance(self.max_checks, int) or self.max_checks < 0):
             raise InvalidArgumentError(f"max_checks={self.max_checks!r}: choose 0 (the broker's default) … 1000")
         after, every = (
@@ -84,7 +84,7 @@ class CheckSettings(NamedTuple):
 
 
 class TopicChanges(NamedTuple):
-    """Settings of a topic that are to be different; what is ``None`` stays as it is."""
+    """Changes to a topic's settings; ``None`` leaves a setting unchanged."""
 
     priorities: Literal["strict", "weighted"] | None = None
     ttl_ms: int | None = None
@@ -96,8 +96,7 @@ class TopicChanges(NamedTuple):
     check_every_ms: int | None = None
     max_checks: int | None = None
 
-    def told(self, topic: str) -> AlterTopicRequest:
-        """As a broker is told them."""
+    def to_wire(self, topic: str) -> AlterTopicRequest:
         return AlterTopicRequest(
             topic=topic,
             weighted_priorities=None if self.priorities is None else self.priorities == "weighted",
@@ -112,7 +111,7 @@ class TopicChanges(NamedTuple):
         )
 
 
-def settings_from(
+def topic_settings(
     priorities: bool | Priorities,
     ttl: float | timedelta | None,
     max_backlog: int,
@@ -121,17 +120,22 @@ def settings_from(
     archive_wait: float | timedelta | None,
     checks: CheckSettings,
 ) -> TopicSettings:
-    """What a caller asks for, or an error that says what may be asked for."""
+    """Build the settings of a new topic.
+
+    Raise ``InvalidArgumentError`` for a value that is not allowed.
+    """
     named: Priorities = ("strict" if priorities else "none") if isinstance(priorities, bool) else priorities
     _check("priorities", named, get_args(Priorities))
     _check("when_full", when_full, get_args(WhenFull))
     _check("archived", archived, _ARCHIVED)
-    waits = _milliseconds(archive_wait, "archive_wait")
-    asked = (each or 0 for each in checks.told())
-    return TopicSettings(named, _milliseconds(ttl), _backlog(max_backlog), when_full, archived, waits, *asked)
+    archive_wait_ms = _milliseconds(archive_wait, "archive_wait")
+    check_values = (each or 0 for each in checks.to_wire())
+    return TopicSettings(
+        named, _milliseconds(ttl), _backlog(max_backlog), when_full, archived, archive_wait_ms, *check_values
+    )
 
 
-def changes_from(
+def topic_changes(
     priorities: Literal["strict", "weighted"] | None,
     ttl: float | timedelta | None,
     max_backlog: int | None,
@@ -140,7 +144,10 @@ def changes_from(
     archive_wait: float | timedelta | None,
     checks: CheckSettings,
 ) -> TopicChanges:
-    """What a caller wants to be different, or an error that says what may be."""
+    """Build changes to a topic.
+
+    Raise ``InvalidArgumentError`` for a value that is not allowed, or for none at all.
+    """
     if priorities is not None:
         _check("priorities", priorities, ("strict", "weighted"))
     if when_full is not None:
@@ -154,12 +161,12 @@ def changes_from(
         when_full,
         archived,
         None if archive_wait is None else _milliseconds(archive_wait, "archive_wait"),
-        *checks.told(),
+        *checks.to_wire(),
     )
     if changes == TopicChanges():
         raise InvalidArgumentError(
-            "nothing to change: name at least one of priorities, ttl, max_backlog, when_full, archived, archive_wait, check_after, check_every "
-            "and max_checks"
+            "nothing to change: give at least one of priorities, ttl, max_backlog, when_full, archived, archive_wait, "
+            "check_after, check_every and max_checks"
         )
     return changes
 
@@ -169,8 +176,8 @@ def _milliseconds(value: float | timedelta | None, what: str = "ttl") -> int:
 
 
 def _backlog(value: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_BACKLOG:
-        raise InvalidArgumentError(f"max_backlog={value!r}: choose 0 (the broker's default) … {_MOST_BACKLOG}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_BACKLOG:
+        raise InvalidArgumentError(f"max_backlog={value!r}: choose 0 (the broker's default) … {_MAX_BACKLOG}")
     return value
 
 

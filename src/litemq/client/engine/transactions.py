@@ -1,4 +1,4 @@
-"""What an engine does with transactions, and what it tells about them."""
+"""The transaction part of the engine interface: halves, outcomes and check-backs."""
 
 from __future__ import annotations
 
@@ -9,86 +9,97 @@ from typing import NamedTuple, Protocol
 
 from litemq.types import Durability
 
-__all__ = ["CheckFact", "HalfPlace", "TransactionBackend", "TransactionFact", "TransactionPage", "TransactionState"]
+__all__ = ["CheckInfo", "HalfPosition", "TransactionEngine", "TransactionInfo", "TransactionPage", "TransactionState"]
 
 
 class TransactionState(Enum):
-    """What is known of a transaction; the values are the words for it."""
+    """The state of a transaction; the values are the names that users see."""
 
     NOT_KNOWN = "not known"
     UNDECIDED = "undecided"
     COMMITTED = "committed"
     ROLLED_BACK = "rolled back"
-    DEAD = "dead"  # nobody decided it: it is in the dead letters
-    INCOMPLETE = "incomplete"  # of a commit: the broker has not as many messages as were sent
+    DEAD = "dead"  # undecided after all check-backs: its messages are dead letters
+    INCOMPLETE = "incomplete"  # of a commit: the broker has fewer messages than were sent
 
 
-class HalfPlace(NamedTuple):
-    """Where a message of a transaction goes once it is committed."""
+class HalfPosition(NamedTuple):
+    """The queue that a half goes to once it is committed."""
 
     broker: str
     queue_id: int
     default_durability: Durability
 
 
-class CheckFact(NamedTuple):
-    """One time that somebody was to be asked for a transaction's outcome."""
+class CheckInfo(NamedTuple):
+    """One check-back of a transaction."""
 
     at: int  # ms since 1970
-    asked: str  # a client; empty: nobody of the group was there
-    unknown: bool  # it said that it does not know
+    asked: str  # the client that received it; empty: no member of the group was connected
+    unknown: bool  # the client answered *unknown*
 
 
-class TransactionFact(NamedTuple):
-    """A transaction that a broker knows. Of one that has ended, only its state is known."""
+class TransactionInfo(NamedTuple):
+    """A transaction. Once it has ended, the broker knows only its state."""
 
     transaction_id: str
     broker: str
-    group_id: str  # empty: a job's
+    group_id: str  # empty: the transaction of a Spark sink
     state: TransactionState
     messages: int
     size: int  # bytes
-    stored_at: int  # ms since 1970; 0: not known any more
+    stored_at: int  # ms since 1970; 0: no longer known
     checks: int
-    next_check_at: int  # ms; 0: there is none
+    next_check_at: int  # ms since 1970; 0: none
     topics: tuple[str, ...]
-    story: tuple[CheckFact, ...]
+    story: tuple[CheckInfo, ...]  # the check-backs so far
     is_sink: bool
 
 
 class TransactionPage(NamedTuple):
-    """Some transactions of one broker, by their ids."""
+    """One page of a broker's transactions, sorted by id."""
 
-    facts: tuple[TransactionFact, ...]
+    transactions: tuple[TransactionInfo, ...]
     next_after: str
     is_end: bool
 
 
-class TransactionBackend(Protocol):
-    """The transactions of a cluster. Each is at one broker."""
+class TransactionEngine(Protocol):
+    """The transactions of a cluster. All messages of a transaction are on one broker."""
 
-    async def place(self, topic: str, broker: str, ordering_key: str, keys: Sequence[str], priority: int) -> HalfPlace:
-        """A queue for a message; of this broker, where one is named."""
+    async def choose_queue(
+        self, topic: str, broker: str, ordering_key: str, keys: Sequence[str], priority: int
+    ) -> HalfPosition:
+        """Choose the queue of a message; on ``broker``, unless that is empty."""
         ...
 
     async def send(self, broker: str, topic: str, queue_id: int, record: bytes) -> int:
-        """Store a half; returns when it was (ms). It is sent again where its answer is lost, and stored once."""
+        """Store a half, and return its store time (ms).
+
+        If the answer is lost, it is sent again but stored once.
+        """
         ...
 
     def end(self, transaction_id: str, outcome: TransactionState, count: int = 0) -> asyncio.Future[TransactionState]:
-        """Say how a transaction ends, or that one does not know; the future is what is so by now. ``count``: how many messages it has."""
+        """Report the ``outcome`` of a transaction of ``count`` messages, or that it is unknown.
+
+        The future is the transaction's resulting state.
+        """
         ...
 
     async def brokers(self) -> list[str]:
-        """Those that are alive."""
+        """Return the brokers that are alive."""
         ...
 
-    async def poll(self, broker: str, group: str, wait_ms: int) -> list[tuple[TransactionFact, list[bytes]]]:
-        """Wait until outcomes of a group's transactions are asked for; with the stored records of each."""
+    async def poll(self, broker: str, group: str, wait_ms: int) -> list[tuple[TransactionInfo, list[bytes]]]:
+        """Wait up to ``wait_ms`` for check-backs of ``group``.
+
+        Return each transaction with its records.
+        """
         ...
 
-    async def describe(self, transaction_id: str) -> tuple[TransactionFact, list[bytes]]:
-        """A transaction, and its records while it is not decided."""
+    async def describe(self, transaction_id: str) -> tuple[TransactionInfo, list[bytes]]:
+        """Return a transaction; its records, too, while it is undecided."""
         ...
 
     async def page(
@@ -101,7 +112,10 @@ class TransactionBackend(Protocol):
         state: TransactionState | None,
         include_sinks: bool,
         after: str,
-        most: int,
+        limit: int,
     ) -> TransactionPage:
-        """Some transactions of a broker; without a state, those that have not ended."""
+        """Return up to ``limit`` transactions behind ``after``.
+
+        Without ``state``, return those that have not ended.
+        """
         ...

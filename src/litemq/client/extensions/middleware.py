@@ -1,4 +1,4 @@
-"""Layers around everything that a client sends and handles: an onion, of which the layer that was added first is the outermost."""
+"""Middleware: layers around sends and handlers. The layer added first is the outermost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from litemq.client.messages.message import Message
 from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 
-__all__ = ["Consume", "ConsumeBatch", "Middleware", "Publish", "around_batches", "around_messages", "around_sending"]
+__all__ = ["Consume", "ConsumeBatch", "Middleware", "Publish", "wrap_consume", "wrap_consume_batch", "wrap_publish"]
 
 Publish = Callable[[str, OutgoingMessage], Awaitable[SendReceipt]]
 Consume = Callable[[Message], Awaitable[None]]
@@ -16,49 +16,50 @@ ConsumeBatch = Callable[[Sequence[Message]], Awaitable[None]]
 
 
 class Middleware:
-    """One layer: override what it is for. What is not overridden costs nothing.
+    """One layer. Override the methods you need; the others cost nothing.
 
-    A layer goes on by awaiting ``call_next``, with what it was given or with something else; it may look at what comes back, catch what is
-    raised, or not go on at all. Around a handler, returning means that the message is done, raising that its try failed.
+    A method awaits ``call_next`` with its own or other arguments. It may inspect the result, catch
+    exceptions, or not call it at all. Around a handler, a return means success, and an exception
+    means a failed attempt.
     """
 
     async def publish(self, topic: str, message: OutgoingMessage, call_next: Publish) -> SendReceipt:
-        """Around one message that is sent."""
+        """Wrap the sending of one message."""
         return await call_next(topic, message)
 
     async def consume(self, message: Message, call_next: Consume) -> None:
-        """Around a handler's call with one message."""
+        """Wrap the call of a handler with one message."""
         await call_next(message)
 
     async def consume_batch(self, messages: Sequence[Message], call_next: ConsumeBatch) -> None:
-        """Around a batch handler's call."""
+        """Wrap the call of a batch handler."""
         await call_next(messages)
 
 
-def around_sending(layers: Sequence[Middleware], innermost: Publish) -> Publish:
-    """What a message that is sent goes through."""
+def wrap_publish(layers: Sequence[Middleware], innermost: Publish) -> Publish:
+    """Wrap ``innermost`` in the ``publish`` methods of ``layers``."""
     call = innermost
-    for layer in _those_with(layers, "publish"):
+    for layer in _overriding(layers, "publish"):
         call = partial(layer.publish, call_next=call)
     return call
 
 
-def around_messages(layers: Sequence[Middleware], innermost: Consume) -> Consume:
-    """What a message that is handled goes through."""
+def wrap_consume(layers: Sequence[Middleware], innermost: Consume) -> Consume:
+    """Wrap ``innermost`` in the ``consume`` methods of ``layers``."""
     call = innermost
-    for layer in _those_with(layers, "consume"):
+    for layer in _overriding(layers, "consume"):
         call = partial(layer.consume, call_next=call)
     return call
 
 
-def around_batches(layers: Sequence[Middleware], innermost: ConsumeBatch) -> ConsumeBatch:
-    """What a batch that is handled goes through."""
+def wrap_consume_batch(layers: Sequence[Middleware], innermost: ConsumeBatch) -> ConsumeBatch:
+    """Wrap ``innermost`` in the ``consume_batch`` methods of ``layers``."""
     call = innermost
-    for layer in _those_with(layers, "consume_batch"):
+    for layer in _overriding(layers, "consume_batch"):
         call = partial(layer.consume_batch, call_next=call)
     return call
 
 
-def _those_with(layers: Sequence[Middleware], method: str) -> Iterable[Middleware]:
-    """The layers that do something there, the innermost first."""
+def _overriding(layers: Sequence[Middleware], method: str) -> Iterable[Middleware]:
+    """Return the layers that override ``method``, the innermost first."""
     return [layer for layer in reversed(layers) if getattr(type(layer), method) is not getattr(Middleware, method)]

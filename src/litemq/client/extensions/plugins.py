@@ -1,4 +1,7 @@
-"""Plug-ins: told what a client does, in a way that cannot disturb it. Installed packages name theirs as entry points of ``litemq.plugins``."""
+"""Plug-ins: hooks that observe a client and cannot disturb it.
+
+Installed packages register theirs as entry points of the group ``litemq.plugins``.
+"""
 
 from __future__ import annotations
 
@@ -16,71 +19,75 @@ __all__ = ["Plugin", "PluginHost", "Plugins"]
 
 _LOG = logging.getLogger(__name__)
 _GROUP: Final = "litemq.plugins"
-# For what a plug-in does when a client opens or closes.
-_PATIENCE_S: Final = 5.0
+_HOOK_TIMEOUT_S: Final = 5.0  # of ``startup`` and ``shutdown``
 
 
 class PluginHost(Protocol):
-    """The part of a client that a plug-in may use. Both hooks get the client itself; ``AsyncClient`` is a ``PluginHost``."""
+    """The part of a client that a plug-in may use; ``AsyncClient`` implements it."""
 
     @property
     def url(self) -> str:
-        """The URL that the client was made with."""
+        """The URL of the client."""
         ...
 
     @property
     def config(self) -> ClientConfig:
-        """All settings of the client."""
+        """The settings of the client."""
         ...
 
     @property
     def is_open(self) -> bool:
-        """Whether the client is connected: true in both hooks."""
+        """Whether the client is open: true in ``startup`` and ``shutdown``."""
         ...
 
     async def flush(self) -> None:
-        """Wait until everything that was sent has its outcome."""
+        """Wait until every message sent so far is stored or has failed."""
         ...
 
 
 class Plugin:
-    """What happens with a client: override what you want to know. What a hook raises is logged, and changes nothing.
+    """Hooks of a client: override those you need.
 
-    The hooks that are no coroutines are called on the client's event loop, between two messages: let them be quick.
+    An exception in a hook is logged, and changes nothing else.
+
+    Hooks that are not coroutines run on the client's event loop, between two messages: keep them
+    fast.
     """
 
     async def startup(self, client: PluginHost) -> None:
-        """The client has opened."""
+        """Run after the client has opened."""
 
     async def shutdown(self, client: PluginHost) -> None:
-        """The client is about to close."""
+        """Run before the client closes."""
 
     def produced(self, topic: str, message: OutgoingMessage, receipt: SendReceipt) -> None:
-        """A message was stored."""
+        """Run after a message was stored."""
 
     def consumed(self, message: Message, seconds: float) -> None:
-        """A handler has done a message, in so many seconds."""
+        """Run after a handler has processed ``message`` in ``seconds``."""
 
     def failed(self, message: Message, error: BaseException) -> None:
-        """A handler's try failed."""
+        """Run after a handler has failed with ``error``."""
 
 
 class Plugins:
-    """All plug-ins of one client: those that were added, and those that are installed."""
+    """All plug-ins of one client: those that were added, and those of installed packages."""
 
     def __init__(self) -> None:
         self._plugins: list[Plugin] = []
-        self._complained: set[tuple[int, str]] = set()
+        self._logged: set[tuple[int, str]] = set()
         self._loaded = False
-        self.hears_sending = False
+        self.wants_produced = False
 
     def add(self, plugin: Plugin) -> None:
-        """Tell this one, too."""
         self._plugins.append(plugin)
-        self.hears_sending = self.hears_sending or type(plugin).produced is not Plugin.produced
+        self.wants_produced = self.wants_produced or type(plugin).produced is not Plugin.produced
 
     def load(self) -> None:
-        """Add those that are installed, once. One that cannot be loaded is left out."""
+        """Add the plug-ins of installed packages, once.
+
+        A plug-in that cannot be loaded is logged and skipped.
+        """
         if self._loaded:
             return
         self._loaded = True
@@ -88,48 +95,54 @@ class Plugins:
             try:
                 made = entry.load()()
                 if not isinstance(made, Plugin):
-                    raise TypeError(f"it makes a {type(made).__name__}, not a litemq.Plugin")  # noqa: TRY301
-            except Exception:  # noqa: BLE001  others are not to do without the client for it
-                _LOG.exception("the plug-in %s (%s) is left out", entry.name, entry.value)
+                    raise TypeError(f"expected a litemq.Plugin, got {type(made).__name__}")  # noqa: TRY301
+            except Exception:  # noqa: BLE001  a broken plug-in must not break the client
+                _LOG.exception("skipping the plug-in %s (%s)", entry.name, entry.value)
             else:
                 self.add(made)
 
     async def startup(self, client: PluginHost) -> None:
         for plugin in self._plugins:
-            await self._wait_for(plugin, "startup", client)
+            await self._run_hook(plugin, "startup", client)
 
     async def shutdown(self, client: PluginHost) -> None:
         for plugin in reversed(self._plugins):
-            await self._wait_for(plugin, "shutdown", client)
+            await self._run_hook(plugin, "shutdown", client)
 
     def produced(self, topic: str, message: OutgoingMessage, receipt: SendReceipt) -> None:
         for plugin in self._plugins:
-            self._tell(plugin, "produced", plugin.produced, topic, message, receipt)
+            self._call(plugin, "produced", plugin.produced, topic, message, receipt)
 
     def consumed(self, message: Message, seconds: float) -> None:
         for plugin in self._plugins:
-            self._tell(plugin, "consumed", plugin.consumed, message, seconds)
+            self._call(plugin, "consumed", plugin.consumed, message, seconds)
 
     def failed(self, message: Message, error: BaseException) -> None:
         for plugin in self._plugins:
-            self._tell(plugin, "failed", plugin.failed, message, error)
+            self._call(plugin, "failed", plugin.failed, message, error)
 
-    async def _wait_for(self, plugin: Plugin, hook: str, client: PluginHost) -> None:
+    async def _run_hook(self, plugin: Plugin, hook: str, client: PluginHost) -> None:
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_HOOK_TIMEOUT_S):
                 await getattr(plugin, hook)(client)
-        except Exception:  # noqa: BLE001  a plug-in's error is its own
-            self._complain(plugin, hook)
+        except Exception:  # noqa: BLE001  a plug-in must not disturb the client
+            self._log_error(plugin, hook)
 
-    def _tell(self, plugin: Plugin, hook: str, method: Callable[..., None], *facts: Any) -> None:
+    def _call(self, plugin: Plugin, hook: str, method: Callable[..., None], *arguments: Any) -> None:
         try:
-            method(*facts)
+            method(*arguments)
         except Exception:  # noqa: BLE001
-            self._complain(plugin, hook)
+            self._log_error(plugin, hook)
 
-    def _complain(self, plugin: Plugin, hook: str) -> None:
-        """At length the first time: what fails with each message must not fill the log."""
-        first = (id(plugin), hook) not in self._complained
-        self._complained.add((id(plugin), hook))
+    def _log_error(self, plugin: Plugin, hook: str) -> None:
+        """Log the current exception; with its traceback only once for each hook."""
+        first = (id(plugin), hook) not in self._logged
+        self._logged.add((id(plugin), hook))
         level = logging.ERROR if first else logging.DEBUG
-        _LOG.log(level, "the plug-in %s raised in %s; the client goes on", type(plugin).__name__, hook, exc_info=first)
+        _LOG.log(
+            level,
+            "the plug-in %s raised an exception in %s; the client continues",
+            type(plugin).__name__,
+            hook,
+            exc_info=first,
+        )

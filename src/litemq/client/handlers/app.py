@@ -1,4 +1,4 @@
-"""What a client runs: the handlers and tasks that are declared on it, the layers around them, and the plug-ins."""
+"""The decorators of a client for subscribers and tasks, its middleware and plug-ins, and ``run``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ R = TypeVar("R")
 HandlerT = TypeVar("HandlerT", bound=Callable[[Message], object])
 BatchHandlerT = TypeVar("BatchHandlerT", bound=Callable[[list[Message]], object])
 
-_WORKERS = "workers"  # the group of those who make the calls of tasks
+_WORKERS = "workers"  # the default group of tasks
 
 
 class _Host(Protocol):
@@ -41,7 +41,7 @@ class _Host(Protocol):
 
 
 class AsyncApp:
-    """The part of ``AsyncClient`` that is declared with decorators, and run by ``run`` or by ``litemq worker``."""
+    """The part of ``AsyncClient`` that declares handlers. ``run`` or ``litemq worker`` runs them."""
 
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
@@ -54,21 +54,29 @@ class AsyncApp:
         return cast("_Host", self)
 
     def _refresh_sending(self) -> None:
-        """Apply a layer or a plug-in that was added to the messages sent from now on."""
+        """Apply added middleware and plug-ins to the messages sent from now on."""
         raise NotImplementedError
 
     def _consume(self, subscription: Subscription, concurrency: int) -> Consumer:
         """Open the consumer of a handler."""
         raise NotImplementedError
 
-    # Declaring ----------------------------------------------------------------------------------------------------------------
-
-    @overload
-    def subscriber(self, topic: str, *, group_id: str, **options: Unpack[HandlerOptions]) -> Callable[[HandlerT], HandlerT]: ...
+    # Declaring ------------------------------------------------------------------------------------
 
     @overload
     def subscriber(
-        self, topic: str, *, group_id: str, batch: int, batch_wait: float | timedelta = ..., **options: Unpack[HandlerOptions]
+        self, topic: str, *, group_id: str, **options: Unpack[HandlerOptions]
+    ) -> Callable[[HandlerT], HandlerT]: ...
+
+    @overload
+    def subscriber(
+        self,
+        topic: str,
+        *,
+        group_id: str,
+        batch: int,
+        batch_wait: float | timedelta = ...,
+        **options: Unpack[HandlerOptions],
     ) -> Callable[[BatchHandlerT], BatchHandlerT]: ...
 
     def subscriber(
@@ -80,15 +88,32 @@ class AsyncApp:
         batch_wait: float | timedelta = 0.0,
         **options: Unpack[HandlerOptions],
     ) -> Callable[[Any], Any]:
-        """``@mq.subscriber("orders", group_id="billing")``: the function is called with each message once ``run`` is awaited.
+        """Declare a handler: ``@mq.subscriber("orders", group_id="billing")``.
 
-        With ``batch=100`` it is called with a list of up to so many; ``batch_wait`` is how long the first may wait for the others.
+        ``run`` calls it with each message.
+
+        Args:
+            topic: The topic to read.
+            group_id: The consumer group.
+            batch: Call the handler with a list of up to this many messages.
+            batch_wait: Seconds that the first message of a batch waits for further ones.
+            options: The fields of ``HandlerOptions``: mode, concurrency, time limit, filter and
+                retries.
+
+        Returns:
+            The decorator, which returns the function unchanged.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid, or the group has a handler for the topic.
         """
         _check_new(self._subscriptions, topic, group_id)
-        new_subscription(topic, group_id, _nothing, options, batch=batch, batch_wait=batch_wait)  # says what is wrong where it is said
+        # Invalid arguments raise here, at the decorator.
+        new_subscription(topic, group_id, _placeholder, options, batch=batch, batch_wait=batch_wait)
 
         def subscribe(handler: Callable[[Any], object]) -> Callable[[Any], object]:
-            self._subscriptions.append(new_subscription(topic, group_id, handler, options, batch=batch, batch_wait=batch_wait))
+            self._subscriptions.append(
+                new_subscription(topic, group_id, handler, options, batch=batch, batch_wait=batch_wait)
+            )
             return handler
 
         return subscribe
@@ -102,11 +127,29 @@ class AsyncApp:
     ) -> Callable[[Callable[P, R]], AsyncTask[P, R]]: ...
 
     def task(
-        self, function: Callable[..., Any] | None = None, /, *, topic: str = "", group_id: str = _WORKERS, **options: Unpack[HandlerOptions]
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        topic: str = "",
+        group_id: str = _WORKERS,
+        **options: Unpack[HandlerOptions],
     ) -> Any:
-        """``@mq.task(max_retries=5)``: ``await f.send(…)`` has a worker call the function, ``f(…)`` calls it here.
+        """Declare a task: ``@mq.task(max_retries=5)``.
 
-        Each task has a topic of its own, ``tasks-module.function`` unless another one is named.
+        ``await f.send(…)`` has a worker call it, ``f(…)`` calls it here.
+
+        Args:
+            function: The function, if the decorator is used without parentheses.
+            topic: The topic of the calls. Default: ``tasks-module.function``.
+            group_id: The consumer group of the workers.
+            options: The fields of ``HandlerOptions``. The default mode is ``lease``.
+
+        Returns:
+            The task, or the decorator.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid, or the group has a handler for the topic.
         """
 
         def declare(function: Callable[..., Any]) -> AsyncTask[..., Any]:
@@ -133,15 +176,36 @@ class AsyncApp:
         group_id: str = _WORKERS,
         **options: Unpack[HandlerOptions],
     ) -> Callable[[Callable[[], R]], AsyncTask[[], R]]:
-        """``@mq.periodic(cron="0 */5 * * * *", timezone="Asia/Shanghai")``: a worker calls the function at these times, once each.
+        """Declare a periodic task: ``@mq.periodic(cron="0 */5 * * * *", timezone="Asia/Shanghai")``.
 
-        It is a task like those of ``@mq.task``, and a job sends its calls, which ``run`` creates, or changes to what is said here.
+        A job sends the calls; ``run`` creates or updates it. Each call is made once, by one worker.
+        Pass ``cron`` or ``every``.
+
+        Args:
+            cron: The schedule.
+            every: Seconds between two calls.
+            timezone: The time zone of ``cron``. Default: UTC.
+            job_id: The id of the job. Default: the name of the function.
+            overlap: What happens to a tick while the previous call is unfinished: ``allow``,
+                ``skip`` or ``queue-one``.
+            catch_up: Which ticks missed during an outage are sent: ``skip``, ``one`` or ``all``.
+            catch_up_window: Seconds; ticks missed for longer are not sent.
+            topic, group_id, options: As in ``task``.
+
+        Returns:
+            The decorator, which returns the task.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid, or the function has required parameters.
+                An invalid ``cron`` raises ``CronSyntaxError`` in ``run``.
         """
 
         def declare(function: Callable[[], R]) -> AsyncTask[[], R]:
             named = topic or default_topic(function)
             job = job_id or default_job_id(named)
-            call = PeriodicCall(function, named, group_id, job, cron, every, timezone, overlap, catch_up, catch_up_window)
+            call = PeriodicCall(
+                function, named, group_id, job, cron, every, timezone, overlap, catch_up, catch_up_window
+            )
             call.check()
             task: AsyncTask[[], R] = self.task(topic=named, group_id=group_id, **options)(function)
             self._periodic.append(call)
@@ -150,25 +214,41 @@ class AsyncApp:
         return declare
 
     def add_middleware(self, middleware: Middleware) -> None:
-        """Put another layer around what is sent and handled, inside of those that are there."""
+        """Add a layer around sends and handler calls, inside the layers added before.
+
+        Args:
+            middleware: The layer.
+
+        Raises nothing.
+        """
         self._layers.append(middleware)
         self._refresh_sending()
 
     def add_plugin(self, plugin: Plugin) -> None:
-        """Tell a plug-in what happens. Those of installed packages are found by themselves."""
+        """Add a plug-in, which observes sends and handler calls.
+
+        Installed plug-ins are added automatically.
+
+        Args:
+            plugin: The plug-in.
+
+        Raises nothing.
+        """
         self._plugins.add(plugin)
         self._refresh_sending()
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
-        """The handlers that were declared, those of tasks among them."""
+        """The declared handlers, including those of tasks."""
         return tuple(self._subscriptions)
 
-    # Running ------------------------------------------------------------------------------------------------------------------
+    # Running --------------------------------------------------------------------------------------
 
     def _worker(self, concurrency: int | None, shutdown_timeout: float | None, recycle_after: int | None) -> Worker:
         if not self._subscriptions:
-            raise InvalidArgumentError('nothing to run: write @mq.subscriber("topic", group_id="…") or @mq.task above a function first')
+            raise InvalidArgumentError(
+                'no handler is declared: decorate a function with @mq.subscriber("topic", group_id="…") or @mq.task'
+            )
         within = self._client.config.shutdown_timeout_ms / 1000 if shutdown_timeout is None else shutdown_timeout
         return Worker(
             self._consume,
@@ -182,29 +262,43 @@ class AsyncApp:
         )
 
     async def _put_periodic(self) -> None:
-        """Whoever runs functions that have a schedule sees to it that their jobs are there."""
+        """Create or update the jobs of the periodic tasks."""
         for each in self._periodic:
             await each.put(self._client.jobs)
 
-    async def run(self, *, concurrency: int | None = None, shutdown_timeout: float | None = None, recycle_after: int | None = None) -> None:
-        """Call the handlers until SIGINT or SIGTERM comes.
+    async def run(
+        self, *, concurrency: int | None = None, shutdown_timeout: float | None = None, recycle_after: int | None = None
+    ) -> None:
+        """Run the declared handlers until SIGINT or SIGTERM.
 
-        The first signal lets those that run finish within ``shutdown_timeout``, and gives back what is left; the second ends it at once.
-        ``concurrency`` is for handlers that were declared without. After ``recycle_after`` calls that overran their time limit and could
-        not be stopped, it ends with ``HandlerStuckError``: the process should be replaced, as ``litemq worker`` does.
+        The first signal lets running calls finish, and returns the remaining messages. The second
+        one cancels them.
+
+        Args:
+            concurrency: Concurrent calls of each handler that was declared without ``concurrency``.
+            shutdown_timeout: Seconds for running calls to finish. Default: ``shutdown_timeout_ms``.
+            recycle_after: Stop after this many calls that exceeded their time limit and cannot be
+                cancelled. Default: 16.
+
+        Raises:
+            InvalidArgumentError: No handler is declared.
+            HandlerStuckError: ``recycle_after`` was reached. Replace the process; ``litemq worker``
+                does so.
+            LiteMQError: A consumer failed for good, for example with ``TopicNotFoundError``.
+            ClientClosedError: The client is not open.
         """
         worker = self._worker(concurrency, shutdown_timeout, recycle_after)
         with on_signals(worker.stop):
             await worker.run()
 
 
-def _check_new(there: Sequence[Subscription], topic: str, group_id: str) -> None:
-    for each in there:
+def _check_new(existing: Sequence[Subscription], topic: str, group_id: str) -> None:
+    for each in existing:
         if (each.topic, each.group_id) == (topic, group_id):
             raise InvalidArgumentError(
-                f"{each.name} handles this topic for group {group_id!r} already: choose another group, or another topic"
+                f"{each.name} already handles this topic for group {group_id!r}: choose another group or topic"
             )
 
 
-def _nothing(_: object) -> None:
-    """Stands for a handler that is not known yet."""
+def _placeholder(_: object) -> None:
+    """A handler that is not known yet."""

@@ -1,4 +1,4 @@
-"""Messages that are processed together, and settled together when that ends."""
+"""Batches of messages that are processed and settled together."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ __all__ = ["processing"]
 
 
 def processing(messages: Sequence[Message]) -> AbstractAsyncContextManager[object]:
-    """``message.process()`` for all of them: their answers travel together, and nobody waits for one after the other."""
-    return messages[0].process() if len(messages) == 1 else _Together(messages)
+    """Return ``message.process()`` for all ``messages``, whose settlements share requests."""
+    return messages[0].process() if len(messages) == 1 else _BatchProcessing(messages)
 
 
-class _Together(AbstractAsyncContextManager[None]):
+class _BatchProcessing(AbstractAsyncContextManager[None]):
+    """The combined ``process()`` blocks of several messages."""
+
     __slots__ = ("_blocks",)
 
     def __init__(self, messages: Sequence[Message]) -> None:
@@ -26,8 +28,12 @@ class _Together(AbstractAsyncContextManager[None]):
     async def __aenter__(self) -> None:
         await asyncio.gather(*(block.__aenter__() for block in self._blocks))
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
-        ended = await asyncio.gather(*(block.__aexit__(kind, error, traceback) for block in self._blocks), return_exceptions=True)
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        ended = await asyncio.gather(
+            *(block.__aexit__(kind, error, traceback) for block in self._blocks), return_exceptions=True
+        )
         for outcome in ended:
             if isinstance(outcome, BaseException):
                 raise outcome

@@ -1,4 +1,7 @@
-"""The breaker of one handler: when most of its calls fail, no more messages are taken for a while, and then one. No I/O, no clock."""
+"""The circuit breaker of one handler: if most calls fail, it pauses, then probes with one call.
+
+No I/O, no clock.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from enum import Enum
 
 from litemq.errors import InvalidArgumentError
 
-__all__ = ["BreakerTurn", "FailureLimits", "HandlerBreaker", "HandlerState"]
+__all__ = ["BreakerPeriod", "FailureLimits", "HandlerBreaker", "HandlerState"]
 
 
 class HandlerState(Enum):
-    """Running: messages are handled. Paused: none is taken. Probing: one, which decides."""
+    """Running: messages are handled.
+
+    Paused: none is taken. Probing: one is handled, and its outcome decides.
+    """
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -20,11 +26,11 @@ class HandlerState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureLimits:
-    """When a handler is paused, and for how long; durations in seconds."""
+    """When a handler is paused, and for how long. Durations are in seconds."""
 
-    failure_share: float = 0.8  # more than this
+    failure_share: float = 0.8  # paused above this share of failed calls
     window: float = 60.0
-    least_calls: int = 10  # fewer say nothing
+    least_calls: int = 10  # fewer calls in the window are ignored
     pause: float = 60.0
 
     def __post_init__(self) -> None:
@@ -32,22 +38,26 @@ class FailureLimits:
             raise InvalidArgumentError(f"failure_share={self.failure_share!r}: choose a share from 0 to below 1")
         if self.window <= 0 or self.pause <= 0 or self.least_calls < 1:
             raise InvalidArgumentError(
-                f"window={self.window!r}, pause={self.pause!r}, least_calls={self.least_calls!r}: choose more than 0 for each"
+                f"window={self.window!r}, pause={self.pause!r}, least_calls={self.least_calls!r}: "
+                "choose more than 0 for each"
             )
 
 
-BreakerTurn = int  # which stretch of one state a call began in; what ends in another one says nothing about it
+BreakerPeriod = int  # the period of one state; a call that ends in another period is ignored
 
 
 class HandlerBreaker:
-    """Is told when calls begin and how they end, and says when the next may begin. ``now`` is any clock that never falls, in seconds."""
+    """Counts the outcomes of calls and decides when the next may begin.
 
-    __slots__ = ("_began", "_calls", "_failures", "_limits", "_paused_at", "_probing", "_turn", "state")
+    ``now`` is a monotonic time in seconds.
+    """
+
+    __slots__ = ("_began", "_calls", "_failures", "_limits", "_paused_at", "_period", "_probing", "state")
 
     def __init__(self, limits: FailureLimits | None = None) -> None:
         self._limits = limits or FailureLimits()
         self.state = HandlerState.RUNNING
-        self._turn: BreakerTurn = 0
+        self._period: BreakerPeriod = 0
         self._paused_at = 0.0
         self._probing = False
         self._count_from(0.0)
@@ -56,7 +66,7 @@ class HandlerBreaker:
         self._began, self._calls, self._failures = now, 0, 0
 
     def wait(self, now: float) -> float | None:
-        """Seconds until a call may begin: 0 for now, ``None`` while the probe runs, whose end decides."""
+        """Return the seconds until a call may begin: 0 for now, ``None`` while the probe runs."""
         if self.state is HandlerState.PAUSED:
             left = self._paused_at + self._limits.pause - now
             if left > 0:
@@ -64,22 +74,22 @@ class HandlerBreaker:
             self._enter(HandlerState.PROBING)
         return None if self._probing else 0.0
 
-    def begin(self) -> BreakerTurn:
-        """A call begins, which ``wait`` allowed."""
+    def begin(self) -> BreakerPeriod:
+        """Begin a call that ``wait`` allowed; return its period."""
         self._probing = self.state is HandlerState.PROBING
-        return self._turn
+        return self._period
 
-    def succeeded(self, turn: BreakerTurn, now: float) -> None:
-        """A call did what it should."""
-        if turn == self._turn:
+    def succeeded(self, period: BreakerPeriod, now: float) -> None:
+        """End a call that succeeded."""
+        if period == self._period:
             if self.state is HandlerState.PROBING:
                 self._enter(HandlerState.RUNNING)
                 self._count_from(now)
             self._count(now)
 
-    def failed(self, turn: BreakerTurn, now: float) -> None:
-        """A call failed, and it was not the message's fault."""
-        if turn != self._turn or self.state is HandlerState.PAUSED:
+    def failed(self, period: BreakerPeriod, now: float) -> None:
+        """End a call that failed, for a reason other than its message."""
+        if period != self._period or self.state is HandlerState.PAUSED:
             return
         self._count(now)
         self._failures += 1
@@ -88,9 +98,9 @@ class HandlerBreaker:
             self._paused_at = now
             self._enter(HandlerState.PAUSED)
 
-    def forget(self, turn: BreakerTurn) -> None:
-        """A call ended without saying anything about the handler: if it was the probe, the next one is."""
-        if turn == self._turn:
+    def forget(self, period: BreakerPeriod) -> None:
+        """End a call that says nothing about the handler. If it was the probe, the next call is."""
+        if period == self._period:
             self._probing = False
 
     def _count(self, now: float) -> None:
@@ -100,4 +110,4 @@ class HandlerBreaker:
 
     def _enter(self, state: HandlerState) -> None:
         self.state, self._probing = state, False
-        self._turn += 1
+        self._period += 1

@@ -1,4 +1,4 @@
-"""Functions that are called at the times of a schedule: a task, and the job that sends its calls."""
+"""Periodic tasks: a task, and the job that sends its calls on a schedule."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from litemq.client.engine.job_options import CatchUpRule, OverlapRule
-from litemq.client.handlers.tasks import call_as_value
+from litemq.client.handlers.tasks import call_value
 from litemq.client.jobs.jobs import Jobs
 from litemq.errors import InvalidArgumentError
 from litemq.format.crc import crc32c
 
 __all__ = ["PeriodicCall", "default_job_id"]
 
-_MOST_ID: Final = 48
+_MAX_JOB_ID: Final = 48
 _PREFIX: Final = "tasks-"
 
 
 class PeriodicCall(NamedTuple):
-    """What ``@mq.periodic`` was told."""
+    """The arguments of ``@mq.periodic``."""
 
     function: Callable[..., Any]
     topic: str
@@ -34,19 +34,26 @@ class PeriodicCall(NamedTuple):
     catch_up_window: float | timedelta
 
     def check(self) -> None:
-        """Raises where the function wants arguments, or no time is said."""
+        """Check the arguments.
+
+        Raises:
+            InvalidArgumentError: The function has required parameters, or not exactly one schedule
+                is given.
+        """
         if bool(self.cron) == (self.every is not None):
-            raise InvalidArgumentError(f"{self.function.__name__}(): say either cron= or every= of @mq.periodic")
+            raise InvalidArgumentError(f"{self.function.__name__}(): pass either cron= or every= to @mq.periodic")
         try:
             inspect.signature(self.function).bind()
         except TypeError as error:
-            raise InvalidArgumentError(f"{self.function.__name__}() is called without arguments by its schedule: {error}") from None
+            raise InvalidArgumentError(
+                f"{self.function.__name__}() must be callable without arguments: {error}"
+            ) from None
 
     async def put(self, jobs: Jobs) -> None:
-        """Create the job, or change it to what is said now; one that somebody paused stays so."""
+        """Create the job, or update it. A paused job stays paused."""
         await jobs.upsert(
             self.topic,
-            call_as_value(self.function, (), {}),
+            call_value(self.function, (), {}),
             job_id=self.job_id,
             cron=self.cron,
             every=self.every,
@@ -59,6 +66,6 @@ class PeriodicCall(NamedTuple):
 
 
 def default_job_id(topic: str) -> str:
-    """The id of the job that sends to a task's topic: the function's name, shortened where it is too long."""
+    """Return the job id for a task's ``topic``: the function's name, shortened if it is too long."""
     name = topic.removeprefix(_PREFIX)
-    return name if len(name) <= _MOST_ID else f"{crc32c(name.encode()):08x}-{name[-(_MOST_ID - 9) :]}"
+    return name if len(name) <= _MAX_JOB_ID else f"{crc32c(name.encode()):08x}-{name[-(_MAX_JOB_ID - 9) :]}"

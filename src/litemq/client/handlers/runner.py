@@ -1,4 +1,4 @@
-"""One handler at work: it takes messages, no more at a time than it may handle, and settles each by how its call ended."""
+"""The runner of one handler: takes messages, calls the handler, and settles by the outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from litemq.client.consuming.consumer import Consumer
 from litemq.client.extensions.plugins import Plugins
 from litemq.client.handlers.batch import processing
-from litemq.client.handlers.breaker import BreakerTurn, HandlerBreaker, HandlerState
+from litemq.client.handlers.breaker import BreakerPeriod, HandlerBreaker, HandlerState
 from litemq.client.handlers.call import HandlerCalls
 from litemq.client.handlers.subscription import Subscription
 from litemq.client.messages.message import Message
@@ -20,11 +20,11 @@ from litemq.client.settling.retry_policy import Retry
 __all__ = ["Runner"]
 
 _LOG = logging.getLogger(__name__)
-_A_LONG_TIME_S: Final = 3600.0
+_LONG_WAIT_S: Final = 3600.0
 
 
 class Runner:
-    """Runs until it is stopped, or until something fails that is not a message's own affair."""
+    """Runs one handler until ``stop``, or until an error that concerns no single message."""
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class Runner:
         plugins: Plugins,
         *,
         concurrency: int,
-        ended: Callable[[], None],
+        on_call_end: Callable[[], None],
     ) -> None:
         self._subscription = subscription
         self._consumer = consumer
         self._calls = calls
         self._plugins = plugins
-        self._ended = ended  # told after each call
+        self._on_call_end = on_call_end
         self._breaker = HandlerBreaker(subscription.breaker) if subscription.breaker is not None else None
         self._free = asyncio.Semaphore(concurrency)
         self._running: set[asyncio.Task[None]] = set()
@@ -51,21 +51,24 @@ class Runner:
 
     @property
     def stuck(self) -> int:
-        """Calls that overran their time limit and cannot be stopped."""
+        """Calls that exceeded their time limit and cannot be cancelled."""
         return self._calls.stuck
 
     def stop(self) -> None:
-        """Take no more messages; ``run`` ends when the calls that run have ended."""
+        """Take no more messages. ``run`` returns when the running calls have ended."""
         self._stopping = True
         self._changed.set()
         self._consumer.stop()
 
     async def run(self) -> None:
-        """Take messages and have them handled. Cancelling this cancels the calls, and settles nothing."""
+        """Take messages and call the handler.
+
+        Cancelling this cancels the calls, and settles nothing.
+        """
         try:
             while messages := await self._next():
-                turn = 0 if self._breaker is None else self._breaker.begin()
-                task = asyncio.get_running_loop().create_task(self._handle(messages, turn))
+                period = 0 if self._breaker is None else self._breaker.begin()
+                task = asyncio.get_running_loop().create_task(self._handle(messages, period))
                 self._running.add(task)
                 task.add_done_callback(self._done)
             if self._running:
@@ -78,10 +81,10 @@ class Runner:
         if self._error is not None:
             raise self._error
 
-    # Taking -------------------------------------------------------------------------------------------------------------------
+    # Taking ---------------------------------------------------------------------------------------
 
     async def _next(self) -> list[Message]:
-        """What the next call is made with, once there is somebody to make it; nothing at the end."""
+        """Wait for a free slot and for messages. Return those of the next call; none at the end."""
         await self._free.acquire()
         while not self._stopping:
             await self._wait_for_breaker()
@@ -102,15 +105,15 @@ class Runner:
             message = await anext(self._consumer, None)
             return [] if message is None else [message]
         while not self._stopping:
-            if messages := await self._consumer.take(self._subscription.batch, _A_LONG_TIME_S):
+            if messages := await self._consumer.take(self._subscription.batch, _LONG_WAIT_S):
                 return messages
         return []
 
-    async def _fill(self, messages: list[Message], most: int) -> None:
-        """Wait a little for those that a batch still has room for."""
+    async def _fill(self, messages: list[Message], limit: int) -> None:
+        """Add messages up to ``limit``, as they arrive within ``batch_wait``."""
         until = asyncio.get_running_loop().time() + self._subscription.batch_wait
-        while len(messages) < most and (left := until - asyncio.get_running_loop().time()) > 0:
-            more = await self._consumer.take(most - len(messages), left)
+        while len(messages) < limit and (left := until - asyncio.get_running_loop().time()) > 0:
+            more = await self._consumer.take(limit - len(messages), left)
             if not more:
                 return
             messages += more
@@ -123,9 +126,9 @@ class Runner:
                 async with asyncio.timeout(left):
                     await self._changed.wait()
 
-    # Handling -----------------------------------------------------------------------------------------------------------------
+    # Handling -------------------------------------------------------------------------------------
 
-    async def _handle(self, messages: list[Message], turn: BreakerTurn) -> None:
+    async def _handle(self, messages: list[Message], period: BreakerPeriod) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         failure: Exception | None = None
@@ -138,47 +141,52 @@ class Runner:
                     raise
         except asyncio.CancelledError:
             if self._breaker is not None:
-                self._breaker.forget(turn)
+                self._breaker.forget(period)
             raise
-        except Exception as error:  # noqa: BLE001  it is settled, and not for others to end with
+        except Exception as error:  # noqa: BLE001  an error of one message does not end the runner
             if error is not failure:
-                _LOG.warning("%s has done its work, but that could not be settled: %s", self._subscription.name, error)
+                _LOG.warning("%s succeeded, but its message could not be settled: %s", self._subscription.name, error)
         if failure is None:
-            self._judge(turn, failed=False)
+            self._record_outcome(period, failed=False)
             for message in messages:
                 self._plugins.consumed(message, loop.time() - began)
         else:
-            self._failed(messages, turn, failure)
+            self._failed(messages, period, failure)
 
-    def _failed(self, messages: list[Message], turn: BreakerTurn, failure: Exception) -> None:
+    def _failed(self, messages: list[Message], period: BreakerPeriod, failure: Exception) -> None:
         if isinstance(failure, Retry):
-            _LOG.debug("%s asks for another try", self._subscription.name)
+            _LOG.debug("%s requested a retry", self._subscription.name)
         else:
-            _LOG.warning("%s failed with %r", self._subscription.name, messages if len(messages) > 1 else messages[0], exc_info=failure)
-        of_the_message = isinstance(failure, (Retry, *self._subscription.retry.throws))
-        if of_the_message or any(message.undecodable is failure for message in messages):
+            _LOG.warning(
+                "%s failed with %r",
+                self._subscription.name,
+                messages if len(messages) > 1 else messages[0],
+                exc_info=failure,
+            )
+        is_message_error = isinstance(failure, (Retry, *self._subscription.retry.throws))
+        if is_message_error or any(message.undecodable is failure for message in messages):
             if self._breaker is not None:
-                self._breaker.forget(turn)
+                self._breaker.forget(period)
         else:
-            self._judge(turn, failed=True)
+            self._record_outcome(period, failed=True)
         for message in messages:
             self._plugins.failed(message, failure)
 
-    def _judge(self, turn: BreakerTurn, *, failed: bool) -> None:
+    def _record_outcome(self, period: BreakerPeriod, *, failed: bool) -> None:
         breaker = self._breaker
         if breaker is None:
             return
         before = breaker.state
         now = asyncio.get_running_loop().time()
         if failed:
-            breaker.failed(turn, now)
+            breaker.failed(period, now)
         else:
-            breaker.succeeded(turn, now)
+            breaker.succeeded(period, now)
         if breaker.state is before:
             return
         self._changed.set()
         if breaker.state is HandlerState.PAUSED:
-            _LOG.warning("%s fails too often: it pauses, and is then tried with one message", self._subscription.name)
+            _LOG.warning("%s fails too often: pausing it, then probing with one message", self._subscription.name)
             if self._fetching is not None:
                 self._fetching.reschedule(0)
         else:
@@ -191,4 +199,4 @@ class Runner:
         if not task.cancelled() and (error := task.exception()) is not None and self._error is None:
             self._error = error
             self.stop()
-        self._ended()
+        self._on_call_end()

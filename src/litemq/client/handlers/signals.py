@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM, taken for the time in which a worker runs."""
+"""Handlers for SIGINT and SIGTERM while a worker runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ _STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` for each, from the main thread; on another one nothing is taken, since Python gives it no signals."""
+    """Call ``stop`` at each signal.
+
+    On threads other than the main one, do nothing: they get no signals.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        with _without_a_loop(stop):
+        with _os_signals(stop):
             yield
         return
     taken = []
@@ -39,7 +42,7 @@ def on_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_a_loop(stop: Callable[[], None]) -> Iterator[None]:
+def _os_signals(stop: Callable[[], None]) -> Iterator[None]:
     before = {number: signal.signal(number, lambda _number, _frame: stop()) for number in _STOPPING}
     try:
         yield

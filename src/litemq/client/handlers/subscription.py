@@ -1,4 +1,4 @@
-"""A handler: the function, the messages that it is called with, and how."""
+"""A subscription: a handler with its topic, group and options."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ from litemq.types import check_name
 
 __all__ = ["ConsumerOptions", "HandlerOptions", "Subscription", "new_subscription"]
 
-_MOST_AT_ONCE: Final = 10_000
+_MAX_CONCURRENCY: Final = 10_000
 _TIME_LIMIT_S: Final = 180.0
 _LEASE_S: Final = 60.0
-# Under leases nothing is in order anyway.
-_LEASED_AT_ONCE: Final = 16
+# Leased messages have no order to keep.
+_LEASE_CONCURRENCY: Final = 16
 
 
 class HandlerOptions(TypedDict, total=False):
-    """What ``@mq.subscriber`` and ``@mq.task`` have in common; durations are seconds, or a timedelta."""
+    """The common options of ``@mq.subscriber`` and ``@mq.task``.
 
-    mode: ConsumeMode  # "queue" for subscribers, "lease" for tasks, where nothing is said
-    concurrency: int  # messages, or batches, at the same time
-    time_limit: float | timedelta | None  # of one call; None: it may take for ever. 180 where nothing is said
+    Durations are seconds or a timedelta.
+    """
+
+    mode: ConsumeMode  # default: "queue" for subscribers, "lease" for tasks
+    concurrency: int  # concurrent calls
+    time_limit: float | timedelta | None  # of one call, default 180; None: no limit
     lease: float | timedelta  # renewed while a call runs
-    breaker: FailureLimits | None  # when it is paused; None: never
-    tags: str | Sequence[str]  # only messages with one of them
-    where: str  # only messages for which this holds
-    ordered: bool  # not in lease mode: one message of an ordering key at a time, however many calls there are
+    breaker: FailureLimits | None  # when the handler is paused; None: never
+    tags: str | Sequence[str]  # deliver only messages with one of these tags
+    where: str  # deliver only messages that match this condition
+    ordered: bool  # one message of an ordering key at a time; not in lease mode
     ack_policy: AckPolicy
     # As in RetryPolicy:
     max_retries: int
@@ -47,7 +50,7 @@ class HandlerOptions(TypedDict, total=False):
 
 
 class ConsumerOptions(TypedDict):
-    """The arguments of ``mq.consumer`` that a handler decides."""
+    """The arguments of ``mq.consumer`` that depend on a handler."""
 
     group_id: str
     mode: ConsumeMode
@@ -60,18 +63,18 @@ class ConsumerOptions(TypedDict):
     ordered: bool
 
 
-_OF_RETRIES: Final = ("max_retries", "min_backoff", "max_backoff", "jitter", "delays", "throws")
+_RETRY_OPTIONS: Final = ("max_retries", "min_backoff", "max_backoff", "jitter", "delays", "throws")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What one handler was declared with."""
+    """The declaration of one handler."""
 
     topic: str
     group_id: str
     handler: Callable[[Any], object]
     mode: ConsumeMode
-    concurrency: int | None  # None: whoever runs it decides
+    concurrency: int | None  # None: as ``run`` decides
     time_limit: float | None
     lease: float
     breaker: FailureLimits | None
@@ -85,20 +88,23 @@ class Subscription:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name in logs and errors."""
         return f"{getattr(self.handler, '__name__', 'a handler')} of {self.topic}"
 
     @property
     def default_concurrency(self) -> int:
-        """Where nobody said anything: what is read in order is handled in order."""
-        return _LEASED_AT_ONCE if self.mode == "lease" else 1
+        """The concurrency if none is set. Queues are handled in order, so 1 in queue mode."""
+        return _LEASE_CONCURRENCY if self.mode == "lease" else 1
 
     @property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.handler)
 
     def consumer_options(self, concurrency: int) -> ConsumerOptions:
-        """Return how the handler consumes. Under leases it prefetches only what it handles soon: other workers may be idle."""
+        """Return the options of its consumer.
+
+        In lease mode it prefetches only what it handles soon.
+        """
         return {
             "group_id": self.group_id,
             "mode": self.mode,
@@ -121,17 +127,21 @@ def new_subscription(
     batch: int | None = None,
     batch_wait: float | timedelta = 0.0,
 ) -> Subscription:
-    """Check what was said, and put it together."""
+    """Check the arguments of a decorator and return the subscription.
+
+    Raises:
+        InvalidArgumentError: An option is unknown or invalid.
+    """
     known = HandlerOptions.__optional_keys__
     if unknown := sorted(set(options) - known):
-        raise InvalidArgumentError(f"{', '.join(unknown)}: no such option; there are {', '.join(sorted(known))}")
+        raise InvalidArgumentError(f"{', '.join(unknown)}: unknown option: choose from {', '.join(sorted(known))}")
     mode = options.get("mode", "queue")
     if mode not in get_args(ConsumeMode):
         raise InvalidArgumentError(f"mode={mode!r}: choose one of {', '.join(get_args(ConsumeMode))}")
     policy = options.get("ack_policy", AckPolicy.NACK_ON_ERROR)
     if not isinstance(policy, AckPolicy):
         raise InvalidArgumentError(f"ack_policy={policy!r}: choose one of litemq.AckPolicy")
-    retry: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_RETRIES}
+    retry: dict[str, Any] = {name: value for name, value in options.items() if name in _RETRY_OPTIONS}
     limit = options.get("time_limit", _TIME_LIMIT_S)
     return Subscription(
         topic=check_name(topic),
@@ -153,8 +163,8 @@ def new_subscription(
 
 
 def _count(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_AT_ONCE:
-        raise InvalidArgumentError(f"{name}={value!r}: choose a whole number, 1 … {_MOST_AT_ONCE}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_CONCURRENCY:
+        raise InvalidArgumentError(f"{name}={value!r}: choose a whole number, 1 … {_MAX_CONCURRENCY}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Functions that are called elsewhere: ``f.send(…)`` puts a call into a topic, and a worker makes it. ``f(…)`` makes it here."""
+"""Tasks: ``f.send(…)`` has a worker call the function, and ``f(…)`` calls it here."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _PREFIX: Final = "tasks-"
 
 
 class Sender(Protocol):
-    """``AsyncClient.send``."""
+    """The signature of ``AsyncClient.send``."""
 
     def __call__(self, topic: str, body: Any, **options: Unpack[SendOptions]) -> Awaitable[SendReceipt]: ...
 
 
 class AsyncTask(Generic[P, R]):
-    """A function of ``@mq.task``. ``await f.send(…)`` takes what the function takes, and type checkers see to it."""
+    """A function decorated with ``@mq.task``. ``send`` takes the parameters of the function."""
 
     def __init__(self, function: Callable[P, R], topic: str, send: Sender, options: SendOptions | None = None) -> None:
         functools.update_wrapper(self, function)
@@ -42,11 +42,25 @@ class AsyncTask(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     async def send(self, *args: P.args, **kwargs: P.kwargs) -> SendReceipt:
-        """Have a worker call the function, once at least."""
-        return await self._send(self.topic, call_as_value(self.function, args, kwargs), **self._options)
+        """Have a worker call the function, at least once.
+
+        Args:
+            args, kwargs: The arguments of the function. JSON must be able to express them.
+
+        Raises:
+            TypeError: The arguments do not fit the function.
+            LiteMQError: The call could not be sent. See ``mq.send`` for the classes.
+        """
+        return await self._send(self.topic, call_value(self.function, args, kwargs), **self._options)
 
     def options(self, **options: Unpack[SendOptions]) -> AsyncTask[P, R]:
-        """The same task, sent in another way: ``await f.options(delay=60).send(…)``."""
+        """Return the same task with other send options: ``await f.options(delay=60).send(…)``.
+
+        Args:
+            options: The keyword options of ``mq.send``.
+
+        Raises nothing.
+        """
         return AsyncTask(self.function, self.topic, self._send, {**self._options, **options})
 
     def __repr__(self) -> str:
@@ -54,29 +68,36 @@ class AsyncTask(Generic[P, R]):
 
 
 class NotACallError(SerializationError):
-    """A message of a task's topic is no call of its function. No further try would make it one."""
+    """A message in a task's topic is not a call of its function. It is not retried."""
 
 
 def default_topic(function: Callable[..., Any]) -> str:
-    """``tasks-module.function``: the same for the program that sends and for the worker that imports it."""
+    """Return ``tasks-module.function``, which is the same in the sending program and in the worker.
+
+    Raises:
+        InvalidArgumentError: The function is in no importable module.
+    """
     module = function.__module__
     if module == "__main__":
         main = sys.modules["__main__"]
         spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
         if spec is None and file is None:
-            raise InvalidArgumentError(f"{function.__name__}() stands in no module, so a worker could not find it: say @mq.task(topic=…)")
+            raise InvalidArgumentError(
+                f"{function.__name__}() is in no module, so a worker cannot import it: "
+                "name its topic with @mq.task(topic=…)"
+            )
         module = spec.name if spec is not None else Path(str(file)).stem
     return f"{_PREFIX}{module}.{function.__name__}"
 
 
-def call_as_value(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """A call as a message's value. Arguments that do not fit raise here, where the mistake is."""
+def call_value(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call as a message value. Raises ``TypeError`` if the arguments do not fit."""
     inspect.signature(function).bind(*args, **kwargs)
     return {"args": list(args), "kwargs": dict(kwargs)}
 
 
 def task_handler(function: Callable[..., Any]) -> Callable[[Message], Any]:
-    """What calls the function with the arguments that a message brings."""
+    """Return the handler that calls ``function`` with the arguments in a message."""
     signature = inspect.signature(function)
 
     def arguments(message: Message) -> tuple[list[Any], dict[str, Any]]:
@@ -86,7 +107,7 @@ def task_handler(function: Callable[..., Any]) -> Callable[[Message], Any]:
             signature.bind(*args, **kwargs)
         except (TypeError, KeyError) as error:
             raise NotACallError(
-                f"message {message.message_id} is no call of {function.__name__}{signature}: {error}. "
+                f"message {message.message_id} is not a call of {function.__name__}{signature}: {error}. "
                 f"Was it sent with {function.__name__}.send(), and by the same version of the program?"
             ) from error
         return args, kwargs

@@ -1,4 +1,7 @@
-"""Threads for handlers that are no coroutines. One that cannot be waited for any longer is left behind, and another takes its place."""
+"""Threads for handlers that are no coroutines.
+
+A thread whose call does not end is abandoned and replaced.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,15 @@ class _Job:
 
 
 class _HandlerThread:
-    """One thread. It is a daemon: a call that never ends must not keep the process from ending."""
+    """A daemon thread, so that a call that never ends does not keep the process alive."""
 
-    def __init__(self, ended: Callable[[_HandlerThread, _Job, Any, BaseException | None], None]) -> None:
+    def __init__(self, on_end: Callable[[_HandlerThread, _Job, Any, BaseException | None], None]) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._ended = ended
+        self._on_end = on_end
         Thread(target=self._work, name="litemq handler", daemon=True).start()
 
     def give(self, job: _Job | None) -> None:
-        """A call to make; ``None`` ends the thread."""
+        """Hand over a call; ``None`` ends the thread."""
         self._jobs.put(job)
 
     def _work(self) -> None:
@@ -42,42 +45,48 @@ class _HandlerThread:
             error: BaseException | None = None
             try:
                 result = job.context.run(job.call)
-            except BaseException as reason:  # noqa: BLE001  whoever waits for the call is told
+            except BaseException as reason:  # noqa: BLE001  raised at the caller
                 error = reason
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any longer
-                job.loop.call_soon_threadsafe(self._ended, self, job, result, error)
-            del job, result, error  # nothing of a call is kept while the thread waits for the next
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits
+                job.loop.call_soon_threadsafe(self._on_end, self, job, result, error)
+            del job, result, error  # keep no references while idle
 
 
 class HandlerThreads:
-    """Runs calls on threads, as many as are asked for at once; whoever asks sets the bound. For one event loop."""
+    """Runs calls on threads, as many as are requested at once.
+
+    Callers set the bound. For one event loop.
+    """
 
     def __init__(self) -> None:
         self._idle: list[_HandlerThread] = []
-        self._left: set[_Job] = set()
+        self._abandoned: set[_Job] = set()
         self._closed = False
 
     @property
     def stuck(self) -> int:
-        """How many calls go on that nobody waits for."""
-        return len(self._left)
+        """The number of abandoned calls that still run."""
+        return len(self._abandoned)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Make a call on a thread, and wait for it. Cancelling this leaves the call behind, since no thread can be stopped."""
+        """Run ``call`` on a thread and wait for it.
+
+        Cancelling this abandons the call: threads cannot be stopped.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         job = _Job(call, contextvars.copy_context(), loop, future)
-        thread = self._idle.pop() if self._idle else _HandlerThread(self._ended)
+        thread = self._idle.pop() if self._idle else _HandlerThread(self._on_call_end)
         thread.give(job)
         try:
             return await future
         except asyncio.CancelledError:
             if future.cancelled():
-                self._left.add(job)
+                self._abandoned.add(job)
             raise
 
-    def _ended(self, thread: _HandlerThread, job: _Job, result: Any, error: BaseException | None) -> None:
-        self._left.discard(job)
+    def _on_call_end(self, thread: _HandlerThread, job: _Job, result: Any, error: BaseException | None) -> None:
+        self._abandoned.discard(job)
         if self._closed:
             thread.give(None)
         else:
@@ -85,14 +94,14 @@ class HandlerThreads:
         if job.future.done():
             return
         if isinstance(error, StopIteration):
-            error = RuntimeError(f"the handler raised {error!r}")  # no future takes that one
+            error = RuntimeError(f"the handler raised {error!r}")  # a future cannot hold StopIteration
         if error is None:
             job.future.set_result(result)
         else:
             job.future.set_exception(error)
 
     def close(self) -> None:
-        """End the threads that wait for a call; the others when theirs ends."""
+        """End the idle threads now, and the others after their calls."""
         self._closed = True
         while self._idle:
             self._idle.pop().give(None)

@@ -1,4 +1,4 @@
-"""All handlers of a client at work, until they are told to stop."""
+"""The worker: runs all handlers of a client until it is stopped."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from litemq.errors import HandlerStuckError
 __all__ = ["Worker"]
 
 _LOG = logging.getLogger(__name__)
-# Each holds a thread, and what it has in memory.
-_MOST_STUCK: Final = 16
+# Each stuck call holds a thread and its memory.
+_MAX_STUCK: Final = 16
 
 
 class Worker:
-    """Runs once. ``stop`` lets what runs finish, the second ``stop`` does not."""
+    """Runs once. The first ``stop`` lets running calls finish, the second one cancels them."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Worker:
         self._plugins = plugins
         self._concurrency = concurrency
         self._shutdown_timeout = shutdown_timeout
-        self._recycle_after = _MOST_STUCK if recycle_after is None else recycle_after
+        self._recycle_after = _MAX_STUCK if recycle_after is None else recycle_after
         self._prepare = prepare
         self._threads = HandlerThreads()
         self._runners: list[Runner] = []
@@ -55,24 +55,28 @@ class Worker:
         self._is_worn = False
 
     def stop(self) -> None:
-        """Take no more messages, and end when the calls that run have ended; the second time, end them."""
+        """Take no more messages and let running calls finish; the second time, cancel them."""
         if self._stopping.is_set():
-            _LOG.warning("told to stop again: what is not done is given back")
+            _LOG.warning("stopping now: unfinished messages are returned")
             self._shutdown_timeout = 0.0
             if self._draining is not None:
                 self._draining.reschedule(0)
         else:
-            _LOG.info("stopping: up to %g s for what runs", self._shutdown_timeout)
+            _LOG.info("stopping: running calls have %g s to finish", self._shutdown_timeout)
         self._stop_taking()
 
     def _stop_taking(self) -> None:
-        """At once: a message more would be one more to wait for."""
         self._stopping.set()
         for runner in self._runners:
             runner.stop()
 
     async def run(self) -> None:
-        """Call the handlers. Raises what ended it, if that was not ``stop``."""
+        """Run the handlers until ``stop``.
+
+        Raises:
+            HandlerStuckError: Too many calls exceeded their time limit and cannot be cancelled.
+            LiteMQError: A consumer failed.
+        """
         consumers: list[Consumer] = []
         tasks: list[asyncio.Task[None]] = []
         await self._prepare()
@@ -81,7 +85,16 @@ class Worker:
                 concurrency = each.concurrency or self._concurrency or each.default_concurrency
                 consumers.append(self._consume(each, concurrency))
                 calls = HandlerCalls(each, self._layers, self._threads)
-                self._runners.append(Runner(each, consumers[-1], calls, self._plugins, concurrency=concurrency, ended=self._look_for_stuck))
+                self._runners.append(
+                    Runner(
+                        each,
+                        consumers[-1],
+                        calls,
+                        self._plugins,
+                        concurrency=concurrency,
+                        on_call_end=self._check_stuck,
+                    )
+                )
             tasks += [asyncio.create_task(runner.run()) for runner in self._runners]
             await self._until_stopped(tasks)
             await self._drain(tasks)
@@ -96,16 +109,16 @@ class Worker:
                 raise outcome
         if self._is_worn:
             raise HandlerStuckError(
-                "calls overran their time limit and cannot be stopped: replace this process. `litemq worker` does so by itself"
+                "calls exceeded their time limit and cannot be stopped: replace this process, as `litemq worker` does"
             )
 
     async def _until_stopped(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Until somebody says so, or one handler's messages come to an end."""
-        told = asyncio.create_task(self._stopping.wait())
+        """Wait for ``stop``, or for the end of one runner."""
+        stopping = asyncio.create_task(self._stopping.wait())
         try:
-            await asyncio.wait([*tasks, told], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            stopping.cancel()
 
     async def _drain(self, tasks: list[asyncio.Task[None]]) -> None:
         for runner in self._runners:
@@ -114,11 +127,11 @@ class Worker:
             async with asyncio.timeout(self._shutdown_timeout) as self._draining:
                 await asyncio.wait(tasks)
                 return
-        _LOG.warning("handlers did not end in time: their messages are given back")
+        _LOG.warning("handlers did not end in time: their messages are returned")
 
-    def _look_for_stuck(self) -> None:
+    def _check_stuck(self) -> None:
         stuck = self._threads.stuck + sum(runner.stuck for runner in self._runners)
         if stuck >= self._recycle_after and not self._is_worn:
-            _LOG.error("%d calls overran their time limit and cannot be stopped: this process should be replaced", stuck)
+            _LOG.error("%d calls exceeded their time limit and cannot be stopped: replace this process", stuck)
             self._is_worn = True
             self._stop_taking()

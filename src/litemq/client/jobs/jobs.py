@@ -1,4 +1,4 @@
-"""Jobs: messages that a broker sends by itself, at the times of a schedule."""
+"""Scheduled messages: ``mq.jobs``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, Unpack
 
-from litemq.client.engine.engine import Backend
+from litemq.client.engine.engine import Engine
 from litemq.client.engine.job import BackfillResult, Job, JobRun
 from litemq.client.engine.job_options import JobOptions, set_body, set_options
 from litemq.client.engine.jobs import PutHow, PutOutcome
@@ -15,7 +15,7 @@ from litemq.client.jobs.bulk_import import ImportResult, JobImport, NewJob
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import to_ms
 from litemq.errors import InvalidArgumentError, JobExistsError, JobNotFoundError
-from litemq.net.failures import error_of
+from litemq.net.failures import error_from_code
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.types import check_name
 
@@ -28,65 +28,158 @@ FoundJobs = list[Job]
 
 
 class Jobs:
-    """``mq.jobs``: create jobs, look at them, pause and trigger them. A job lives on one broker, chosen by a hash of its id."""
+    """Creates, changes, lists and triggers jobs.
 
-    def __init__(self, backend: Backend, serializers: Serializers) -> None:
-        self._backend = backend.jobs
+    A job lives on one broker, selected by a hash of its id.
+    """
+
+    def __init__(self, engine: Engine, serializers: Serializers) -> None:
+        self._engine = engine.jobs
         self._serializers = serializers
 
     async def create(self, topic: str, body: Any = b"", *, job_id: str = "", **options: Unpack[JobOptions]) -> Job:
-        """A new job, which sends ``body`` to ``topic`` at the times of ``cron`` or ``every``. Raises ``JobExistsError`` where its id is taken."""
+        """Create a job, which sends ``body`` to ``topic`` on a schedule.
+
+        Args:
+            topic: The topic to send to.
+            body: As in ``mq.send``.
+            job_id: The id. Default: a random one.
+            options: ``cron`` or ``every``, and the other fields of ``JobOptions``.
+
+        Returns:
+            The new job.
+
+        Raises:
+            JobExistsError: A job with this id exists.
+            CronSyntaxError: The schedule is invalid, or never matches.
+            InvalidArgumentError, SerializationError: An argument is invalid.
+            OverloadedError: The broker has as many jobs as it allows.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         definition = self._definition(topic, body, job_id or f"job-{uuid.uuid4().hex[:16]}", options)
-        there = await self._find(definition.id) if job_id else None
-        broker = await self._backend.home(definition)
-        if there is not None and there.broker != broker:
+        existing = await self._find(definition.id) if job_id else None
+        broker = await self._engine.home_broker(definition)
+        if existing is not None and existing.broker != broker:
             raise JobExistsError(
-                f"there is a job {job_id!r} already, on broker {there.broker!r}: choose another id, or change it with `mq.jobs.update`, `litemq job create --replace`"
+                f"job {job_id!r} already exists, on broker {existing.broker!r}: choose another id, or change it with "
+                "`mq.jobs.update` or `litemq job create --replace`"
             )
         await self._put(broker, definition, PutHow.CREATE)
         return await self.get(definition.id)
 
     async def upsert(self, topic: str, body: Any = b"", *, job_id: str, **options: Unpack[JobOptions]) -> Job:
-        """Create a job, or make the one of that id what is said here; one that is paused stays so."""
+        """Create a job, or replace the definition of the job with this id.
+
+        A paused job stays paused.
+
+        Args:
+            topic: The topic to send to.
+            body: As in ``mq.send``.
+            job_id: The id.
+            options: ``cron`` or ``every``, and the other fields of ``JobOptions``.
+
+        Returns:
+            The job.
+
+        Raises:
+            CronSyntaxError: The schedule is invalid, or never matches.
+            InvalidArgumentError, SerializationError: An argument is invalid.
+            OverloadedError: The broker has as many jobs as it allows.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         definition = self._definition(topic, body, job_id, options)
-        there = await self._find(job_id)
-        await self._put(await self._backend.home(definition) if there is None else there.broker, definition, PutHow.EITHER)
+        existing = await self._find(job_id)
+        await self._put(
+            await self._engine.home_broker(definition) if existing is None else existing.broker,
+            definition,
+            PutHow.EITHER,
+        )
         return await self.get(job_id)
 
-    async def update(self, job_id: str, *, topic: str | None = None, body: Any = UNCHANGED, **options: Unpack[JobOptions]) -> Job:
-        """Change what is said here of a job, and leave the rest. Ticks that were due before are not sent any more where the schedule is another."""
-        there = await self.get(job_id)
+    async def update(
+        self, job_id: str, *, topic: str | None = None, body: Any = UNCHANGED, **options: Unpack[JobOptions]
+    ) -> Job:
+        """Change the named fields of a job.
+
+        If the schedule changes, ticks that were due before are not sent.
+
+        Args:
+            job_id: The id.
+            topic: The new topic.
+            body: The new body.
+            options: The fields of ``JobOptions`` to change.
+
+        Returns:
+            The changed job.
+
+        Raises:
+            JobNotFoundError: No job has this id.
+            CronSyntaxError: The schedule is invalid, or never matches.
+            InvalidArgumentError, SerializationError: An argument is invalid, or the job would move
+                to another broker.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        existing = await self.get(job_id)
         definition = JobDefinition()
-        definition.CopyFrom(there.definition)
+        definition.CopyFrom(existing.definition)
         if topic is not None:
             definition.topic = check_name(topic)
         if body is not UNCHANGED:
             set_body(definition, body, self._serializers)
         set_options(definition, options)
-        if definition.ordering_key != there.definition.ordering_key or (definition.ordering_key and topic is not None):
+        if definition.ordering_key != existing.definition.ordering_key or (
+            definition.ordering_key and topic is not None
+        ):
             definition.ClearField("queue_id")
-            if definition.ordering_key and await self._backend.home(definition) != there.broker:
+            if definition.ordering_key and await self._engine.home_broker(definition) != existing.broker:
                 raise InvalidArgumentError(
-                    f"the queue of ordering key {definition.ordering_key!r} is on another broker than job {job_id!r}: delete it, and create it anew"
+                    f"the queue of ordering key {definition.ordering_key!r} is on another broker than job {job_id!r}: "
+                    "delete the job, and create it again"
                 )
-        await self._put(there.broker, definition, PutHow.CHANGE)
+        await self._put(existing.broker, definition, PutHow.CHANGE)
         return await self.get(job_id)
 
     async def get(self, job_id: str) -> Job:
-        """A job. Raises ``JobNotFoundError`` where there is none."""
+        """Return a job.
+
+        Args:
+            job_id: The id.
+
+        Raises:
+            JobNotFoundError: No job has this id.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         found = await self._find(job_id)
         if found is None:
-            raise JobNotFoundError(f"there is no job {job_id!r}: `litemq job list` shows those that there are")
+            raise JobNotFoundError(f"there is no job {job_id!r}: `litemq job list` shows all jobs")
         return found
 
     async def count(self) -> int:
-        """How many jobs there are."""
-        return sum([(await self._backend.page(broker, after=-1, most=1)).total for broker in await self._backend.brokers()])
+        """Return the number of jobs.
+
+        Raises:
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return sum(
+            [(await self._engine.page(broker, after=-1, limit=1)).total for broker in await self._engine.brokers()]
+        )
 
     async def list(
         self, *, topic: str = "", group_id: str = "", prefix: str = "", paused: bool | None = None, most: int = 100
     ) -> FoundJobs:
-        """Up to so many jobs that fit all that is said, on each broker in the order in which they were created."""
+        """Return the jobs that match all arguments, by broker, in the order of their creation.
+
+        Args:
+            topic: Only jobs that send to this topic.
+            group_id: Only jobs of this group.
+            prefix: Only jobs whose id starts with this.
+            paused: Only paused jobs, or only the others.
+            most: Return at most this many.
+
+        Raises:
+            InvalidArgumentError: ``most`` is less than 1.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         if not isinstance(most, int) or most < 1:
             raise InvalidArgumentError(f"most={most!r}: choose 1 or more")
         found: FoundJobs = []
@@ -97,54 +190,130 @@ class Jobs:
         return found
 
     async def _each(self, topic: str, group_id: str, prefix: str, paused: bool | None) -> AsyncIterator[Job]:
-        for broker in await self._backend.brokers():
+        for broker in await self._engine.brokers():
             after, is_end = -1, False
             while not is_end:
-                page = await self._backend.page(broker, after=after, most=_PAGE, topic=topic, group=group_id, prefix=prefix, paused=paused)
+                page = await self._engine.page(
+                    broker, after=after, limit=_PAGE, topic=topic, group=group_id, prefix=prefix, paused=paused
+                )
                 for job in page.jobs:
                     yield job
                 after, is_end = page.next_after, page.is_end
 
     async def pause(self, job_id: str) -> None:
-        """Send nothing more by its schedule, until it is resumed; it can still be triggered."""
-        _raise(await self._backend.pause((await self.get(job_id)).broker, [job_id], paused=True))
+        """Pause a job: its schedule sends nothing until ``resume``. ``trigger`` still works.
+
+        Args:
+            job_id: The id.
+
+        Raises:
+            JobNotFoundError: No job has this id.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        _raise_first(await self._engine.pause((await self.get(job_id)).broker, [job_id], paused=True))
 
     async def resume(self, job_id: str) -> None:
-        """Go on with the next tick. What was due meanwhile is counted as skipped; ``backfill`` sends it."""
-        _raise(await self._backend.pause((await self.get(job_id)).broker, [job_id], paused=False))
+        """Resume a paused job with its next tick.
+
+        Missed ticks count as skipped; ``backfill`` sends them.
+
+        Args:
+            job_id: The id.
+
+        Raises:
+            JobNotFoundError: No job has this id.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        _raise_first(await self._engine.pause((await self.get(job_id)).broker, [job_id], paused=False))
 
     async def trigger(self, job_id: str) -> str:
-        """Send its message now, whatever its schedule says; the message's id."""
-        return await self._backend.trigger((await self.get(job_id)).broker, job_id, f"t{uuid.uuid4().hex[:12]}")
+        """Send the message of a job now, independently of its schedule.
+
+        Args:
+            job_id: The id.
+
+        Returns:
+            The id of the message.
+
+        Raises:
+            JobNotFoundError: No job has this id.
+            InvalidArgumentError: The job's topic was deleted.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return await self._engine.trigger((await self.get(job_id)).broker, job_id, f"t{uuid.uuid4().hex[:12]}")
 
     async def backfill(self, job_id: str, since: datetime, until: datetime, *, dry_run: bool = False) -> BackfillResult:
-        """Send a message for each tick from ``since`` to before ``until`` that is over and has none; with ``dry_run`` only count them.
+        """Send a message for each past tick from ``since`` to before ``until`` that has none.
 
-        Whether one was sent is known as far back as the log goes.
+        The broker knows the ticks sent as far back as its log goes.
+
+        Args:
+            job_id: The id.
+            since: The start, with a time zone.
+            until: The end, with a time zone.
+            dry_run: Count the ticks, and send nothing.
+
+        Returns:
+            How many were sent, and how many had been sent before.
+
+        Raises:
+            JobNotFoundError: No job has this id.
+            InvalidArgumentError: ``since`` is not before ``until``, or the job's topic was deleted.
+            NoRouteError, NetworkError: No broker can be reached.
         """
         begin, end = to_ms(since, "since"), to_ms(until, "until")
         if begin >= end:
             raise InvalidArgumentError(f"since={since} is not before until={until}")
         broker = (await self.get(job_id)).broker
-        sent = there = 0
+        sent = known = 0
         while begin:
-            some_sent, some_there, begin = await self._backend.backfill(broker, job_id, begin, end, dry_run=dry_run)
-            sent, there = sent + some_sent, there + some_there
-        return BackfillResult(sent, there)
+            some_sent, some_known, begin = await self._engine.backfill(broker, job_id, begin, end, dry_run=dry_run)
+            sent, known = sent + some_sent, known + some_known
+        return BackfillResult(sent, known)
 
     async def delete(self, job_id: str) -> None:
-        """Delete a job; messages that it has sent stay."""
-        _raise(await self._backend.delete((await self.get(job_id)).broker, [job_id]))
+        """Delete a job. Messages that it has sent stay.
+
+        Args:
+            job_id: The id.
+
+        Raises:
+            JobNotFoundError: No job has this id.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        _raise_first(await self._engine.delete((await self.get(job_id)).broker, [job_id]))
 
     async def history(self, job_id: str, *, most: int = 20) -> Sequence[JobRun]:
-        """Its latest messages, as far back as the log goes, and what became of them; the latest first."""
-        return await self._backend.history((await self.get(job_id)).broker, job_id, most)
+        """Return the latest runs of a job and their outcome, newest first.
+
+        Args:
+            job_id: The id.
+            most: Return at most this many.
+
+        Raises:
+            JobNotFoundError: No job has this id.
+            InvalidArgumentError: ``most`` is out of range.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return await self._engine.history((await self.get(job_id)).broker, job_id, most)
 
     async def import_(self, jobs: Iterable[NewJob], *, dry_run: bool = False) -> ImportResult:
-        """Create or change many jobs, some hundred with each request. Those that cannot be are told, and the others done."""
-        return await JobImport(self._backend, self._definition, dry_run=dry_run).run(jobs)
+        """Create or change many jobs, hundreds per request.
 
-    # ------------------------------------------------------------------------------------------------------------------------------
+        Args:
+            jobs: The arguments of ``create`` for each job, as mappings.
+            dry_run: Check the jobs, and change nothing.
+
+        Returns:
+            The numbers of created, changed and unchanged jobs, and the invalid jobs with their
+            errors.
+
+        Raises:
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return await JobImport(self._engine, self._definition, dry_run=dry_run).run(jobs)
+
+    # ----------------------------------------------------------------------------------------------
 
     def _definition(self, topic: str, body: Any, job_id: str, options: JobOptions) -> JobDefinition:
         definition = JobDefinition(id=check_name(job_id, "job"), topic=check_name(topic))
@@ -153,16 +322,16 @@ class Jobs:
         return definition
 
     async def _find(self, job_id: str) -> Job | None:
-        for broker in await self._backend.brokers():
-            for job in await self._backend.get(broker, [job_id]):
+        for broker in await self._engine.brokers():
+            for job in await self._engine.get(broker, [job_id]):
                 return job
         return None
 
     async def _put(self, broker: str, definition: JobDefinition, how: PutHow) -> None:
-        _raise(await self._backend.put(broker, [definition], how, dry_run=False))
+        _raise_first(await self._engine.put(broker, [definition], how, dry_run=False))
 
 
-def _raise(outcomes: Sequence[PutOutcome]) -> None:
+def _raise_first(outcomes: Sequence[PutOutcome]) -> None:
     for outcome in outcomes:
         if outcome.code:
-            raise error_of(outcome.code, outcome.problem)
+            raise error_from_code(outcome.code, outcome.problem)

@@ -1,4 +1,4 @@
-"""Messages that are only inspected: from a list, a search or a check-back. They belong to no group and cannot be settled."""
+"""Messages from a list, a search or a check-back: they have no group, and cannot be settled."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import NoReturn
 
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
-from litemq.client.settling.ack_policy import Failure, Handling
+from litemq.client.settling.ack_policy import Failure, SettlePolicy
 from litemq.client.settling.settlements import Settlements
 from litemq.errors import LiteMQError, UnsupportedFeatureError
 from litemq.format.messages import MessageFields, decode_messages
 
-__all__ = ["Detached", "refuse_to_extend", "refuse_to_settle"]
+__all__ = ["DetachedSource", "refuse_to_extend", "refuse_to_settle"]
 
 
 def refuse_to_settle() -> NoReturn:
-    """Raise the error of a message that was read without a group."""
+    """Raise the error for settling a message that was read without a group."""
     raise UnsupportedFeatureError(
-        "this message was read without a group, where there is nothing to settle. Use mq.consumer(topic, group_id=…), or mq.receive(…)"
+        "this message was read without a group, so it cannot be settled: "
+        "use mq.consumer(topic, group_id=…) or mq.receive(…)"
     )
 
 
 def refuse_to_extend() -> NoReturn:
-    """Raise the error of a message that is not leased."""
+    """Raise the error for extending a message that is not leased."""
     raise UnsupportedFeatureError(
-        "this message was read from a queue, which stays with its reader: there is no lease to extend. "
-        "Use mq.receive(…) or mq.consumer(…, mode='lease') for leases"
+        "this message is not leased, so there is no lease to extend: use mq.receive(…) or mq.consumer(…, mode='lease')"
     )
 
 
-class Detached:
-    """The source of messages that are not delivered to a group: settling one raises ``UnsupportedFeatureError``."""
+class DetachedSource:
+    """A source of messages without a group: settling one raises ``UnsupportedFeatureError``."""
 
     lost: Mapping[Message, LiteMQError] = MappingProxyType({})
-    handling = Handling()
+    settle_policy = SettlePolicy()
 
     def __init__(self, broker: str, serializers: Serializers, max_body_bytes: int) -> None:
         self.broker = broker

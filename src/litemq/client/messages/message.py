@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from litemq.client.messages.serializers import CONTENT_TYPE, Serializers
-from litemq.client.settling.ack_policy import AckPolicy, Failure, Handling, Verdict, one_line, outcome_of
+from litemq.client.settling.ack_policy import AckPolicy, Failure, SettlePolicy, Verdict, decide_outcome, one_line
 from litemq.client.settling.retry_policy import Retry, RetryPolicy, retry_delay
-from litemq.client.settling.run_limits import retry_of
-from litemq.client.settling.settlements import Place, Settlements, place_of
+from litemq.client.settling.run_limits import retry_policy_for
+from litemq.client.settling.settlements import DeliveryPosition, Settlements, delivery_position
 from litemq.client.times import lease_ms
 from litemq.errors import AlreadySettledError, BodyCodecError, LiteMQError, SerializationError
 from litemq.format.compression import decompress
@@ -24,7 +24,7 @@ __all__ = ["Message", "Source"]
 
 
 class Source(Protocol):
-    """Where messages come from: what it takes to read them, and to settle them. A lease is one, and a queue that is read."""
+    """The origin of a message, which decodes and settles it: a lease, or a queue that is read."""
 
     @property
     def broker(self) -> str: ...
@@ -36,40 +36,46 @@ class Source(Protocol):
     def max_body_bytes(self) -> int: ...
 
     @property
-    def handling(self) -> Handling: ...
+    def settle_policy(self) -> SettlePolicy: ...
 
     @property
     def lost(self) -> Mapping[Message, LiteMQError]:
-        """Those of its messages that it has no longer, and why."""
+        """The messages whose lease or queue was lost, with the reason."""
         ...
 
     def ack(self, message: Message, fields: MessageFields) -> Settlements | None:
-        """It is done; ``None``: and there is nobody to wait for."""
+        """Acknowledge ``message``; ``None``: no request to wait for."""
         ...
 
     def fail(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
-        """A try failed."""
+        """Report a failed attempt."""
         ...
 
     def release(self, message: Message, fields: MessageFields) -> bool:
-        """It was not tried to the end: whoever comes next may have it. Says whether that settles it."""
+        """Return an unprocessed message for delivery to any consumer.
+
+        Return whether that settles it.
+        """
         ...
 
     def extend(self, message: Message, fields: MessageFields, length_ms: int) -> Awaitable[None]:
-        """Keep it for so long from now on."""
+        """Extend the lease to ``length_ms`` from now."""
         ...
 
     def keep(self, message: Message) -> None:
-        """See to it that it stays here while it is processed."""
+        """Renew the lease until ``let_go``."""
         ...
 
     def let_go(self, message: Message) -> None:
-        """It is not processed any more."""
+        """Stop renewing the lease."""
         ...
 
 
 class Message:
-    """A message as it was received. Settle it once: with ``ack``, ``nack`` or ``reject``, or by leaving ``process``."""
+    """A received message.
+
+    Settle it once: with ``ack``, ``nack`` or ``reject``, or by leaving ``process``.
+    """
 
     __slots__ = ("_attempt", "_body", "_fields", "_settled", "_source", "_undecodable")
 
@@ -101,7 +107,7 @@ class Message:
 
     @property
     def value(self) -> Any:
-        """What the topic's serializer makes of the body."""
+        """The body, decoded by the topic's serializer."""
         try:
             return self._source.serializers.loads(self.topic, self.body, self._fields.properties.get(CONTENT_TYPE, ""))
         except (SerializationError, BodyCodecError) as error:
@@ -122,17 +128,20 @@ class Message:
 
     @property
     def ordering_key(self) -> str:
-        """Messages with the same one come in the order in which they were sent; empty for none."""
+        """The ordering key: messages with the same key are delivered in the order of sending.
+
+        Empty: none.
+        """
         return self._fields.sharding_key
 
     @property
     def born_timestamp(self) -> int:
-        """When it was sent, in milliseconds since 1970 by the producer's clock."""
+        """When the message was sent, in milliseconds since 1970 by the producer's clock."""
         return self._fields.born_timestamp
 
     @property
     def store_timestamp(self) -> int:
-        """When it was stored, in milliseconds since 1970 by the broker's clock."""
+        """When the message was stored, in milliseconds since 1970 by the broker's clock."""
         return self._fields.store_timestamp
 
     @property
@@ -153,17 +162,17 @@ class Message:
 
     @property
     def attempt(self) -> int:
-        """Which try this is for the group, 1 being the first."""
+        """The number of this delivery attempt for the group, from 1."""
         return self._attempt
 
     @property
     def undecodable(self) -> LiteMQError | None:
-        """Why its ``value`` cannot be read, once somebody has tried."""
+        """The error of reading ``value``; ``None`` if there was none."""
         return self._undecodable
 
     @property
     def size(self) -> int:
-        """How many bytes its body has, as it was stored."""
+        """The size of the stored body in bytes, before decompression."""
         return len(self._fields.body)
 
     @property
@@ -172,37 +181,43 @@ class Message:
 
     def __repr__(self) -> str:
         fields = self._fields
-        return f"<Message {fields.message_id} of {fields.topic}, {self.broker}/{fields.queue_id} at {fields.queue_offset}, {len(fields.body)} bytes>"
+        position = f"{self.broker}/{fields.queue_id} at {fields.queue_offset}"
+        return f"<Message {fields.message_id} of {fields.topic}, {position}, {len(fields.body)} bytes>"
 
     @property
     def is_lost(self) -> bool:
-        """Whether its lease ended before it was settled: somebody else may have it by now."""
+        """Whether the lease ended before the message was settled: another consumer may have it."""
         return self in self._source.lost
 
-    # Settling -----------------------------------------------------------------------------------------------------------------
+    # Settling -------------------------------------------------------------------------------------
 
     async def ack(self) -> None:
-        """It is done, and does not come again. Under a lease, this waits until the broker has stored so."""
-        settlements = self._hand_in()
+        """Acknowledge the message: it is not delivered again.
+
+        Under a lease, wait until the broker has stored this.
+        """
+        settlements = self._start_ack()
         if settlements is not None:
-            await settlements.outcome(self._place)
+            await settlements.outcome(self._position)
 
     def ack_nowait(self) -> asyncio.Future[None]:
-        """The same without waiting: the future is done when the broker has stored it. What is acknowledged together travels together."""
-        settlements = self._hand_in()
+        """Acknowledge without waiting; the future is done when the broker has stored it.
+
+        Acks of one tick share a request.
+        """
+        settlements = self._start_ack()
         if settlements is not None:
-            return settlements.outcome(self._place)
+            return settlements.outcome(self._position)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.set_result(None)
         return done
 
     @property
-    def _place(self) -> Place:
-        """Where it stands at its broker, as settlements name it."""
-        return place_of(self._fields)
+    def _position(self) -> DeliveryPosition:
+        return delivery_position(self._fields)
 
-    def _hand_in(self) -> Settlements | None:
-        """Acknowledge it in the request that is returned, which knows when it is done; without a lease there is none to wait for."""
+    def _start_ack(self) -> Settlements | None:
+        """Acknowledge the message; return the request, or ``None`` if there is no lease."""
         self._check_open()
         settlements = self._source.ack(self, self._fields)
         self._settled = True
@@ -210,70 +225,86 @@ class Message:
 
     def _check_open(self) -> None:
         if self._settled:
-            raise AlreadySettledError(f"message {self.message_id} was settled before: settle it once, by hand or with process()")
+            raise AlreadySettledError(
+                f"message {self.message_id} is already settled: settle it once, by hand or with process()"
+            )
         lost = self._source.lost
         if lost and self in lost:
             raise lost[self]
 
     async def nack(self, *, delay: float | timedelta | None = None) -> None:
-        """The try failed: it comes again, at once or after ``delay`` seconds; after too many tries it goes to the dead letters."""
+        """Report a failed attempt: retry at once, or after ``delay`` seconds.
+
+        After ``max_retries``, it is a dead letter.
+        """
         after = 0.0 if delay is None else retry_delay(delay, "delay")
-        await self.fail(Failure(after, self._source.handling.retry.max_retries))
+        await self.fail(Failure(after, self._source.settle_policy.retry.max_retries))
 
     async def reject(self, *, reason: str = "") -> None:
-        """No try will do: straight to the dead letters, where ``reason`` is read by people."""
+        """Move the message to the dead letters without a retry; ``reason`` is stored with it."""
         await self.fail(Failure(is_final=True, reason=DeadReason.CONSUME_ERROR, error=one_line(reason)))
 
     async def fail(self, failure: Failure) -> None:
-        """The try failed, and this is all there is to say about it: what ``nack`` and ``reject`` are made of."""
+        """Report ``failure``; ``nack`` and ``reject`` call this."""
         self._check_open()
         settlements = self._source.fail(self, self._fields, failure)
         self._settled = True
-        await settlements.outcome(place_of(self._fields))
+        await settlements.outcome(self._position)
 
     def release(self) -> None:
-        """It was not tried to the end: whoever comes next may have it. Without a lease, whoever reads the queue next."""
+        """Return the unprocessed message: it is delivered again, and the attempt does not count."""
         self._check_open()
         self._settled = self._source.release(self, self._fields)
 
     async def extend(self, lease: float | timedelta) -> None:
-        """Keep it for ``lease`` seconds from now. While ``process`` runs, that is done by itself."""
+        """Extend the lease to ``lease`` seconds from now. ``process`` does this by itself."""
         self._check_open()
         await self._source.extend(self, self._fields, lease_ms(lease))
 
-    def process(self, ack_policy: AckPolicy | None = None, *, retry: RetryPolicy | None = None) -> AbstractAsyncContextManager[Message]:
-        """``async with message.process():`` settles it when the block ends, as the ack policy says; by default an error means another try.
+    def process(
+        self, ack_policy: AckPolicy | None = None, *, retry: RetryPolicy | None = None
+    ) -> AbstractAsyncContextManager[Message]:
+        """``async with message.process():`` settles the message when the block ends.
 
-        Its lease is renewed until then. Errors go on, but for ``Retry``.
+        The ack policy decides how; by default, an error means a retry. The lease is renewed during
+        the block. Exceptions other than ``Retry`` propagate.
         """
-        handling = self._source.handling
-        return _Processing(
-            self, self._source, Handling(ack_policy or handling.ack_policy, retry or retry_of(self.properties, handling.retry))
+        settle_policy = self._source.settle_policy
+        return _ProcessContext(
+            self,
+            self._source,
+            SettlePolicy(
+                ack_policy or settle_policy.ack_policy, retry or retry_policy_for(self.properties, settle_policy.retry)
+            ),
         )
 
 
-class _Processing(AbstractAsyncContextManager[Message]):
-    __slots__ = ("_handling", "_message", "_source")
+class _ProcessContext(AbstractAsyncContextManager[Message]):
+    __slots__ = ("_message", "_settle_policy", "_source")
 
-    def __init__(self, message: Message, source: Source, handling: Handling) -> None:
+    def __init__(self, message: Message, source: Source, settle_policy: SettlePolicy) -> None:
         self._message = message
         self._source = source
-        self._handling = handling
+        self._settle_policy = settle_policy
 
     async def __aenter__(self) -> Message:
-        if self._handling.ack_policy is AckPolicy.ACK_FIRST:
+        if self._settle_policy.ack_policy is AckPolicy.ACK_FIRST:
             await self._message.ack()
         else:
             self._source.keep(self._message)
         return self._message
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
         message = self._message
         self._source.let_go(message)
-        if error is not None and not hasattr(error, "__notes__"):  # of a batch, the first one is named
-            error.add_note(f"while this message was processed: {message!r}")
+        if error is not None and not hasattr(error, "__notes__"):  # of a batch, only the first message is named
+            error.add_note(f"while processing {message!r}")
         is_undecodable = error is not None and error is message.undecodable
-        verdict, failure = outcome_of(self._handling, error, message.attempt, is_undecodable=is_undecodable, is_settled=message.is_settled)
+        verdict, failure = decide_outcome(
+            self._settle_policy, error, message.attempt, is_undecodable=is_undecodable, is_settled=message.is_settled
+        )
         try:
             if verdict is Verdict.ACK:
                 await message.ack()
@@ -284,5 +315,5 @@ class _Processing(AbstractAsyncContextManager[Message]):
         except LiteMQError as unsettled:
             if error is None:
                 raise
-            error.add_note(f"and it could not be settled: {unsettled}")
+            error.add_note(f"the message could not be settled: {unsettled}")
         return isinstance(error, Retry)

@@ -11,7 +11,7 @@ __all__ = ["OutgoingMessage", "SendReceipt"]
 
 
 class SendReceipt(NamedTuple):
-    """Where a message was stored. At durability ``none`` nobody knows: the offset is -1."""
+    """Where a message was stored. At durability ``none`` the offset is unknown: -1."""
 
     topic: str
     message_id: str
@@ -23,7 +23,7 @@ class SendReceipt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """One message of ``send_batch``; the options are those of ``send``."""
+    """One message of ``send_batch``, with the options of ``send``."""
 
     body: Any
     tags: str | Sequence[str] = ()
@@ -39,6 +39,6 @@ class OutgoingMessage:
 
     @property
     def has_terms(self) -> bool:
-        """Whether it asks for more than to be stored."""
+        """Whether a due time, a TTL or a priority is set."""
         has_due = not (self.delay is None and self.deliver_at is None and self.delay_level is None)
         return has_due or self.ttl is not None or self.priority is not None

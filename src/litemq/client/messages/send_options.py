@@ -1,7 +1,7 @@
-"""The options of a message to send, as keyword arguments: one list for the methods that forward them.
+"""The options of a message to send: one list for the methods that forward them.
 
-``AsyncClient.send`` and ``send_nowait`` name the same options in their signatures: they run once for
-each message, and a dictionary of options would cost every call that has one.
+``AsyncClient.send`` and ``send_nowait`` name the same options in their signatures: they run once
+for each message, and a dictionary of options would cost every call that has one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ __all__ = ["MessageOptions", "SendOptions", "outgoing_message"]
 
 
 class MessageOptions(TypedDict, total=False):
-    """The options of one message: labels, order and delivery time. Each one has the default of ``OutgoingMessage``."""
+    """The options of one message: labels, order and delivery time.
+
+    Each one has the default of ``OutgoingMessage``.
+    """
 
     tags: str | Sequence[str]  # labels that consumers select by
     keys: str | Sequence[str]  # business keys that `mq.admin.find` searches for
@@ -41,7 +44,10 @@ _NAMES: Final = frozenset(MessageOptions.__annotations__)
 
 
 def outgoing_message(function: str, body: Any, options: MessageOptions) -> OutgoingMessage:
-    """Build the message that ``function(body, **options)`` sends; an unknown option raises ``TypeError`` as any call does."""
+    """Build the message that ``function(body, **options)`` sends.
+
+    Raise ``TypeError`` for an unknown option.
+    """
     for name in options:
         if name not in _NAMES:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")

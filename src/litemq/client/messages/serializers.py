@@ -1,4 +1,7 @@
-"""How a value becomes a body, and a body a value again. The property ``content-type`` of a message names the way."""
+"""Serializers: values to bodies and back.
+
+The message property ``content-type`` names the format.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ CONTENT_TYPE: Final = "content-type"
 
 
 class Serializer(Protocol):
-    """One way to write values as bytes."""
+    """A format for values."""
 
     @property
     def content_type(self) -> str:
-        """What the messages' property says; empty for none."""
+        """The value of the message property ``content-type``; empty for none."""
         ...
 
     def dumps(self, value: Any, /) -> bytes: ...
@@ -34,13 +37,13 @@ class Serializer(Protocol):
 
 
 class Bytes:
-    """Bodies are bytes already."""
+    """Bytes, unchanged."""
 
     content_type = ""
 
     def dumps(self, value: Any, /) -> bytes:
         if not isinstance(value, (bytes, bytearray, memoryview)):
-            raise TypeError(f"bytes are wanted, not {type(value).__name__}")
+            raise TypeError(f"expected bytes, got {type(value).__name__}")
         return bytes(value)
 
     def loads(self, body: bytes, /) -> Any:
@@ -54,7 +57,7 @@ class Text:
 
     def dumps(self, value: Any, /) -> bytes:
         if not isinstance(value, str):
-            raise TypeError(f"a string is wanted, not {type(value).__name__}")
+            raise TypeError(f"expected a string, got {type(value).__name__}")
         return value.encode()
 
     def loads(self, body: bytes, /) -> Any:
@@ -103,7 +106,7 @@ class Model(Generic[ModelT]):
 
     def dumps(self, value: Any, /) -> bytes:
         if not isinstance(value, self._model):
-            raise TypeError(f"a {self._model.__name__} is wanted, not {type(value).__name__}")
+            raise TypeError(f"expected {self._model.__name__}, got {type(value).__name__}")
         return value.model_dump_json().encode()
 
     def loads(self, body: bytes, /) -> ModelT:
@@ -111,13 +114,17 @@ class Model(Generic[ModelT]):
 
 
 class Serializers:
-    """The serializer of each topic; where none was chosen, bytes, strings and what JSON can say are told apart by their type."""
+    """The serializers by topic. Without one, the type of the value decides: bytes, text or JSON."""
 
     def __init__(self, by_topic: Mapping[str, Serializer] | None = None) -> None:
         self._by_topic = dict(by_topic or {})
         self._by_type: dict[type, Serializer] = {bytes: Bytes(), bytearray: Bytes(), memoryview: Bytes(), str: Text()}
         self._json = Json()
-        self._by_content_type: dict[str, Serializer] = {"": Bytes(), Text.content_type: Text(), Json.content_type: self._json}
+        self._by_content_type: dict[str, Serializer] = {
+            "": Bytes(),
+            Text.content_type: Text(),
+            Json.content_type: self._json,
+        }
 
     @property
     def has_choices(self) -> bool:
@@ -125,11 +132,11 @@ class Serializers:
         return bool(self._by_topic)
 
     def choose(self, topic: str, serializer: Serializer) -> None:
-        """Use this one for a topic from now on."""
+        """Use ``serializer`` for ``topic`` from now on."""
         self._by_topic[topic] = serializer
 
     def dumps(self, topic: str, value: Any) -> tuple[bytes, str]:
-        """A body, and the content type that names how it was made."""
+        """Serialize ``value``; return the body and its content type."""
         serializer = self._by_topic.get(topic) or self._by_type.get(type(value), self._json)
         try:
             return serializer.dumps(value), serializer.content_type
@@ -138,11 +145,11 @@ class Serializers:
         except Exception as error:
             raise SerializationError(
                 f"topic {topic!r}: {type(serializer).__name__} cannot write a {type(value).__name__}: {error}. "
-                "Send bytes, a string or what JSON can say, or choose a serializer for the topic"
+                "Send bytes, a string or a JSON value, or choose a serializer for the topic"
             ) from error
 
     def loads(self, topic: str, body: bytes, content_type: str) -> Any:
-        """The value of a body. A topic's own serializer reads what was written by its like, the content type decides the rest."""
+        """Deserialize ``body`` with the serializer of the topic, or else of ``content_type``."""
         serializer = self._by_topic.get(topic)
         if serializer is None or (content_type and serializer.content_type != content_type):
             serializer = self._by_content_type.get(content_type)
@@ -150,11 +157,14 @@ class Serializers:
                 serializer = self._by_content_type[content_type] = MsgPack()
             if serializer is None:
                 raise SerializationError(
-                    f"topic {topic!r}: no serializer here reads {content_type!r}; use the message's body, or choose one"
+                    f"topic {topic!r}: no serializer for {content_type!r}: "
+                    "use message.body, or choose a serializer for the topic"
                 )
         try:
             return serializer.loads(body)
         except LiteMQError:
             raise
         except Exception as error:
-            raise SerializationError(f"topic {topic!r}: {type(serializer).__name__} cannot read the body: {error}") from error
+            raise SerializationError(
+                f"topic {topic!r}: {type(serializer).__name__} cannot read the body: {error}"
+            ) from error

@@ -1,4 +1,4 @@
-"""What a job says of its runs, which its messages bring along: how long one may take, and how often it is tried again."""
+"""Limits of a job's runs, carried in message properties: the timeout and the number of retries."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ from typing import Final
 from litemq.client.settling.retry_policy import RetryPolicy
 from litemq.types import RETRIES_PROPERTY, TIMEOUT_PROPERTY
 
-__all__ = ["retry_of", "time_limit_of"]
+__all__ = ["retry_policy_for", "time_limit_for"]
 
-_LONGEST_MS: Final = 86_400_000
-_MOST_RETRIES: Final = 1_000
+_MAX_TIMEOUT_MS: Final = 86_400_000
+_MAX_RETRIES: Final = 1_000
 
 
-def time_limit_of(properties: Sequence[Mapping[str, str]], limit: float | None) -> float | None:
-    """Seconds that a call may take: what its one message says, or else its handler."""
+def time_limit_for(properties: Sequence[Mapping[str, str]], limit: float | None) -> float | None:
+    """Return the timeout of a handler call in seconds: its only message's, or else ``limit``."""
     if len(properties) == 1:
-        said = _number(properties[0], TIMEOUT_PROPERTY, _LONGEST_MS)
-        if said:
-            return said / 1000
+        timeout_ms = _number(properties[0], TIMEOUT_PROPERTY, _MAX_TIMEOUT_MS)
+        if timeout_ms:
+            return timeout_ms / 1000
     return limit
 
 
-def retry_of(properties: Mapping[str, str], retry: RetryPolicy) -> RetryPolicy:
-    """When a message is tried again: as its handler says, but as often as it says itself."""
-    said = _number(properties, RETRIES_PROPERTY, _MOST_RETRIES)
-    return retry if said is None else replace(retry, max_retries=said)
+def retry_policy_for(properties: Mapping[str, str], retry: RetryPolicy) -> RetryPolicy:
+    """Return ``retry`` with the number of retries that the message's properties name, if any."""
+    max_retries = _number(properties, RETRIES_PROPERTY, _MAX_RETRIES)
+    return retry if max_retries is None else replace(retry, max_retries=max_retries)
 
 
-def _number(properties: Mapping[str, str], name: str, most: int) -> int | None:
-    """A number among a message's properties; what is none, or too large, is nobody's wish."""
+def _number(properties: Mapping[str, str], name: str, limit: int) -> int | None:
+    """Return the property ``name`` as a number.
+
+    ``None`` if it is missing, malformed or above ``limit``.
+    """
     text = properties.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 and int(text) <= most else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 and int(text) <= limit else None

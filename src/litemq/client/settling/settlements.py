@@ -1,4 +1,7 @@
-"""What is settled in one request: acknowledged messages as runs of offsets, failed tries one by one. No I/O."""
+"""The contents of one settle request: runs of acknowledged offsets, and failed deliveries.
+
+No I/O.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,25 @@ from litemq.format.messages import MessageFields
 from litemq.format.offset_runs import RunSet, pack_runs
 from litemq.types import RecordKind
 
-__all__ = ["FailedDelivery", "LeasedOffsets", "Place", "Settlements", "Unsettled", "pack_offsets", "place_of"]
+__all__ = [
+    "DeliveryPosition",
+    "FailedDelivery",
+    "LeasedOffsets",
+    "Settlements",
+    "Unsettled",
+    "delivery_position",
+    "pack_offsets",
+]
 
-_MOST: Final = 8_192
-_MOST_FAILED: Final = 50  # each may tell a long story
+_MAX_SETTLED: Final = 8_192
+_MAX_FAILED: Final = 50  # each may carry a long stack trace
 
 
-class Place(NamedTuple):
-    """Where a delivery stands at its broker. The retry queue of a group and topic is one, and has no number."""
+class DeliveryPosition(NamedTuple):
+    """The position of a delivery at its broker.
+
+    A group has one retry queue for a topic; its ``queue_id`` is 0.
+    """
 
     queue_id: int
     is_retry: bool
@@ -26,18 +40,18 @@ class Place(NamedTuple):
 
 
 class LeasedOffsets(NamedTuple):
-    """Messages of one queue under one lease; token 0: the queue itself is assigned to whoever asks."""
+    """Messages of one queue under one lease; token 0: the queue is assigned to the caller."""
 
     queue_id: int
     is_retry: bool
     token: int
-    offsets: list[int]  # runs, packed
+    offsets: list[int]  # packed runs
 
 
 class FailedDelivery(NamedTuple):
-    """A try that failed, and where."""
+    """A failed delivery attempt."""
 
-    place: Place
+    position: DeliveryPosition
     token: int
     attempt: int
     failure: Failure
@@ -46,19 +60,19 @@ class FailedDelivery(NamedTuple):
 class Unsettled(NamedTuple):
     """A delivery that a broker did not settle, and why."""
 
-    place: Place
+    position: DeliveryPosition
     error: LiteMQError
 
 
-def place_of(fields: MessageFields) -> Place:
-    """Where a message that was received stands."""
+def delivery_position(fields: MessageFields) -> DeliveryPosition:
+    """Return the position of a received message."""
     if fields.kind is RecordKind.RETRY:
-        return Place(0, True, fields.queue_offset)
-    return Place(fields.queue_id, False, fields.queue_offset)
+        return DeliveryPosition(0, True, fields.queue_offset)
+    return DeliveryPosition(fields.queue_id, False, fields.queue_offset)
 
 
 class Settlements:
-    """Gathers what is settled together; and when the answer came, knows what became of each."""
+    """The settlements of one request; after the answer, the outcome of each."""
 
     __slots__ = ("_acked", "_error", "_failed", "_is_answered", "_unsettled", "_waiting", "count")
 
@@ -66,13 +80,13 @@ class Settlements:
         self.count = 0
         self._acked: dict[tuple[int, bool, int], list[int]] = {}
         self._failed: list[FailedDelivery] = []
-        self._waiting: list[tuple[Place | None, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[DeliveryPosition | None, asyncio.Future[None]]] = []
         self._is_answered = False
         self._error: LiteMQError | None = None
-        self._unsettled: dict[Place, LiteMQError] = {}
+        self._unsettled: dict[DeliveryPosition, LiteMQError] = {}
 
     def ack(self, queue_id: int, is_retry: bool, token: int, offset: int) -> None:
-        """A message is done."""
+        """Add an acknowledged message."""
         self.count += 1
         key = (queue_id, is_retry, token)
         offsets = self._acked.get(key)
@@ -82,18 +96,18 @@ class Settlements:
             offsets.append(offset)
 
     def fail(self, delivery: FailedDelivery) -> None:
-        """A try failed."""
+        """Add a failed delivery."""
         self.count += 1
         self._failed.append(delivery)
 
     @property
     def is_full(self) -> bool:
-        """Whether it is as large as a request should be."""
-        return self.count >= _MOST or len(self._failed) >= _MOST_FAILED
+        """Whether the request has its maximum size."""
+        return self.count >= _MAX_SETTLED or len(self._failed) >= _MAX_FAILED
 
     @property
     def acked(self) -> list[LeasedOffsets]:
-        """What is acknowledged, queue by queue and lease by lease."""
+        """The acknowledged messages, by queue and lease."""
         return [LeasedOffsets(*key, pack_offsets(offsets)) for key, offsets in self._acked.items()]
 
     @property
@@ -102,50 +116,50 @@ class Settlements:
 
     # The answer
 
-    def outcome(self, place: Place) -> asyncio.Future[None]:
-        """Done once this one is settled, or failed with the reason why not."""
+    def outcome(self, position: DeliveryPosition) -> asyncio.Future[None]:
+        """Return a future that is done when the delivery is settled, or fails with the reason."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._is_answered:
-            self._tell(place, future)
+            self._resolve(position, future)
         else:
-            self._waiting.append((place, future))
+            self._waiting.append((position, future))
         return future
 
     async def wait_answered(self) -> None:
-        """Wait until there is an answer, or none will come."""
+        """Wait until the broker has answered, or the request has failed."""
         if not self._is_answered:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((None, future))
             await future
 
     def answered(self, unsettled: list[Unsettled]) -> None:
-        """The broker settled all but these."""
+        """Record the broker's answer: it settled all deliveries except ``unsettled``."""
         self._unsettled = dict(unsettled)
         self._finish()
 
     def lost(self, error: LiteMQError) -> None:
-        """No answer came: nobody knows whether they are settled."""
+        """Record that no answer arrived: the outcome of all deliveries is unknown."""
         self._error = error
         self._finish()
 
     def _finish(self) -> None:
         self._is_answered = True
         waiting, self._waiting = self._waiting, []
-        for place, future in waiting:
+        for position, future in waiting:
             if not future.done():
-                self._tell(place, future)
+                self._resolve(position, future)
 
     @property
     def has_errors(self) -> bool:
-        """Whether something of it is not settled, or nobody knows."""
+        """Whether a delivery is not settled, or its outcome is unknown."""
         return self._error is not None or bool(self._unsettled)
 
-    def error_of(self, place: Place) -> LiteMQError | None:
-        """Why one is not settled; nothing where it is."""
-        return self._error or self._unsettled.get(place)
+    def error_for(self, position: DeliveryPosition) -> LiteMQError | None:
+        """Return why a delivery is not settled; ``None`` if it is."""
+        return self._error or self._unsettled.get(position)
 
-    def _tell(self, place: Place | None, future: asyncio.Future[None]) -> None:
-        error = None if place is None else self.error_of(place)
+    def _resolve(self, position: DeliveryPosition | None, future: asyncio.Future[None]) -> None:
+        error = None if position is None else self.error_for(position)
         if error is None:
             future.set_result(None)
         else:
@@ -153,9 +167,9 @@ class Settlements:
 
 
 def pack_offsets(offsets: list[int]) -> list[int]:
-    """Offsets in any order as runs, each a pair: the distance from the end of the run before it, and how many."""
+    """Pack ``offsets``, in any order, as runs: the gap to the previous run and the length."""
     offsets = sorted(offsets)
     first, last = offsets[0], offsets[-1]
     if last - first + 1 == len(offsets):
-        return [first, len(offsets)]  # what was received in a row is mostly acknowledged in a row
+        return [first, len(offsets)]  # the common case: one run
     return pack_runs(RunSet((offset, offset + 1) for offset in offsets))

@@ -31,7 +31,7 @@ _WORKERS = "workers"
 
 
 class SyncApp:
-    """The same part of ``Client``. Handlers run on threads, and may call the client."""
+    """The part of ``Client`` that declares handlers. They run on threads and may call it."""
 
     _wrapped: AsyncClient
     _thread: LoopThread
@@ -40,11 +40,19 @@ class SyncApp:
         raise NotImplementedError
 
     @overload
-    def subscriber(self, topic: str, *, group_id: str, **options: Unpack[HandlerOptions]) -> Callable[[SyncHandlerT], SyncHandlerT]: ...
+    def subscriber(
+        self, topic: str, *, group_id: str, **options: Unpack[HandlerOptions]
+    ) -> Callable[[SyncHandlerT], SyncHandlerT]: ...
 
     @overload
     def subscriber(
-        self, topic: str, *, group_id: str, batch: int, batch_wait: float | timedelta = ..., **options: Unpack[HandlerOptions]
+        self,
+        topic: str,
+        *,
+        group_id: str,
+        batch: int,
+        batch_wait: float | timedelta = ...,
+        **options: Unpack[HandlerOptions],
     ) -> Callable[[SyncBatchHandlerT], SyncBatchHandlerT]: ...
 
     def subscriber(
@@ -56,9 +64,23 @@ class SyncApp:
         batch_wait: float | timedelta = 0.0,
         **options: Unpack[HandlerOptions],
     ) -> Callable[[Any], Any]:
-        """``@mq.subscriber("orders", group_id="billing")``: the function is called with each message once ``run`` is called.
+        """Declare a handler: ``@mq.subscriber("orders", group_id="billing")``.
 
-        With ``batch=100`` it is called with a list of up to so many; ``batch_wait`` is how long the first may wait for the others.
+        ``run`` calls it with each message.
+
+        Args:
+            topic: The topic to read.
+            group_id: The consumer group.
+            batch: Call the handler with a list of up to this many messages.
+            batch_wait: Seconds that the first message of a batch waits for further ones.
+            options: The fields of ``HandlerOptions``: mode, concurrency, time limit, filter and
+                retries.
+
+        Returns:
+            The decorator, which returns the function unchanged.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid, or the group has a handler for the topic.
         """
         more: Any = {} if batch is None else {"batch": batch, "batch_wait": batch_wait}
         subscribe = self._wrapped.subscriber(topic, group_id=group_id, **more, **options)
@@ -84,11 +106,29 @@ class SyncApp:
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(
-        self, function: Callable[..., Any] | None = None, /, *, topic: str = "", group_id: str = _WORKERS, **options: Unpack[HandlerOptions]
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        topic: str = "",
+        group_id: str = _WORKERS,
+        **options: Unpack[HandlerOptions],
     ) -> Any:
-        """``@mq.task(max_retries=5)``: ``f.send(…)`` has a worker call the function, ``f(…)`` calls it here.
+        """Declare a task: ``@mq.task(max_retries=5)``.
 
-        Each task has a topic of its own, ``tasks-module.function`` unless another one is named.
+        ``f.send(…)`` has a worker call it, ``f(…)`` calls it here.
+
+        Args:
+            function: The function, if the decorator is used without parentheses.
+            topic: The topic of the calls. Default: ``tasks-module.function``.
+            group_id: The consumer group of the workers.
+            options: The fields of ``HandlerOptions``. The default mode is ``lease``.
+
+        Returns:
+            The task, or the decorator.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid, or the group has a handler for the topic.
         """
         declare = self._wrapped.task(topic=topic, group_id=group_id, **options)
 
@@ -112,9 +152,28 @@ class SyncApp:
         group_id: str = _WORKERS,
         **options: Unpack[HandlerOptions],
     ) -> Callable[[Callable[[], R]], Task[[], R]]:
-        """``@mq.periodic(cron="0 */5 * * * *", timezone="Asia/Shanghai")``: a worker calls the function at these times, once each.
+        """Declare a periodic task: ``@mq.periodic(cron="0 */5 * * * *", timezone="Asia/Shanghai")``.
 
-        It is a task like those of ``@mq.task``, and a job sends its calls, which ``run`` creates, or changes to what is said here.
+        A job sends the calls; ``run`` creates or updates it. Each call is made once, by one worker.
+        Pass ``cron`` or ``every``.
+
+        Args:
+            cron: The schedule.
+            every: Seconds between two calls.
+            timezone: The time zone of ``cron``. Default: UTC.
+            job_id: The id of the job. Default: the name of the function.
+            overlap: What happens to a tick while the previous call is unfinished: ``allow``,
+                ``skip`` or ``queue-one``.
+            catch_up: Which ticks missed during an outage are sent: ``skip``, ``one`` or ``all``.
+            catch_up_window: Seconds; ticks missed for longer are not sent.
+            topic, group_id, options: As in ``task``.
+
+        Returns:
+            The decorator, which returns the task.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid, or the function has required parameters.
+                An invalid ``cron`` raises ``CronSyntaxError`` in ``run``.
         """
         when: Any = {"cron": cron, "every": every, "timezone": timezone, "job_id": job_id}
         rules: Any = {"overlap": overlap, "catch_up": catch_up, "catch_up_window": catch_up_window}
@@ -127,31 +186,61 @@ class SyncApp:
         return wrap
 
     def add_middleware(self, middleware: Middleware) -> None:
-        """Put another layer around what is sent and handled, inside of those that are there."""
+        """Add a layer around sends and handler calls, inside the layers added before.
+
+        Args:
+            middleware: The layer.
+
+        Raises nothing.
+        """
         self._wrapped.add_middleware(middleware)
 
     def add_plugin(self, plugin: Plugin) -> None:
-        """Tell a plug-in what happens. Those of installed packages are found by themselves."""
+        """Add a plug-in, which observes sends and handler calls.
+
+        Installed plug-ins are added automatically.
+
+        Args:
+            plugin: The plug-in.
+
+        Raises nothing.
+        """
         self._wrapped.add_plugin(plugin)
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
-        """The handlers that were declared, those of tasks among them."""
+        """The declared handlers, including those of tasks."""
         return self._wrapped.subscriptions
 
-    def run(self, *, concurrency: int | None = None, shutdown_timeout: float | None = None, recycle_after: int | None = None) -> None:
-        """Call the handlers until SIGINT or SIGTERM comes.
+    def run(
+        self, *, concurrency: int | None = None, shutdown_timeout: float | None = None, recycle_after: int | None = None
+    ) -> None:
+        """Run the declared handlers until SIGINT or SIGTERM.
 
-        The first signal lets those that run finish within ``shutdown_timeout``, and gives back what is left; the second ends it at once.
-        ``concurrency`` is for handlers that were declared without. After ``recycle_after`` calls that overran their time limit and could
-        not be stopped, it ends with ``HandlerStuckError``: the process should be replaced, as ``litemq worker`` does.
+        The first signal lets running calls finish, and returns the remaining messages. The second
+        one cancels them.
+
+        Args:
+            concurrency: Concurrent calls of each handler that was declared without ``concurrency``.
+            shutdown_timeout: Seconds for running calls to finish. Default: ``shutdown_timeout_ms``.
+            recycle_after: Stop after this many calls that exceeded their time limit and cannot be
+                cancelled. Default: 16.
+
+        Raises:
+            InvalidArgumentError: No handler is declared.
+            HandlerStuckError: ``recycle_after`` was reached. Replace the process; ``litemq worker``
+                does so.
+            LiteMQError: A consumer failed for good, for example with ``TopicNotFoundError``.
+            ClientClosedError: The client is not open.
         """
-        worker = self._wrapped._worker(concurrency, shutdown_timeout, recycle_after)  # noqa: SLF001 (the other half of this client)
-        with on_signals(lambda: self._thread.soon(worker.stop)):
+        worker = self._wrapped._worker(concurrency, shutdown_timeout, recycle_after)  # noqa: SLF001
+        with on_signals(lambda: self._thread.call_soon(worker.stop)):
             self._thread.run(worker.run())
 
 
 def _refuse_coroutine(function: Callable[..., Any]) -> None:
-    """It would run on the client's own loop, where the synchronous client cannot be called."""
+    """Raise if ``function`` is a coroutine function: it would block the client's own event loop."""
     if inspect.iscoroutinefunction(function):
-        raise InvalidArgumentError(f"{function.__name__}() is a coroutine: declare it on a litemq.AsyncClient, or write it without async")
+        raise InvalidArgumentError(
+            f"{function.__name__}() is a coroutine: declare it on a litemq.AsyncClient, or write it without async"
+        )

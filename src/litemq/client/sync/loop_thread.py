@@ -1,4 +1,4 @@
-"""The event loop of a synchronous client, on a thread of its own: batching and committing go on while the program does something else."""
+"""The event loop of a synchronous client, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines for other threads."""
+    """Runs coroutines for other threads, and background work in between."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -26,7 +26,7 @@ class LoopThread:
         self._process = os.getpid()
 
     def start(self) -> None:
-        """Begin; nothing happens where it has begun."""
+        """Start the thread; do nothing if it runs."""
         if self._loop is None:
             self._process = os.getpid()
             self._loop = new_event_loop()
@@ -45,15 +45,24 @@ class LoopThread:
 
     def _running(self) -> asyncio.AbstractEventLoop:
         if os.getpid() != self._process:
-            raise ClientClosedError("this process was forked from the one that opened the client: open another client here, after the fork")
+            raise ClientClosedError(
+                "this process was forked after the client was opened: open another client after the fork"
+            )
         if self._loop is None:
             raise ClientClosedError('the client is not open: use it inside `with litemq.Client("…") as mq:`')
         if self._thread is threading.current_thread():
-            raise ClientError("a synchronous client cannot be called from its own event loop: use litemq.AsyncClient there")
+            raise ClientError(
+                "a synchronous client cannot be called from its own event loop: use litemq.AsyncClient there"
+            )
         return self._loop
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end, and wait for it. Ctrl-C cancels it."""
+        """Run ``work`` to its end and return its result. Ctrl-C cancels it.
+
+        Raises:
+            ClientClosedError: The client is not open, or was opened before a fork.
+            ClientError: The caller is on the event loop's own thread.
+        """
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._running())
         except ClientError:
@@ -68,20 +77,20 @@ class LoopThread:
             raise
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function on the loop's thread, and wait for what it returns."""
+        """Call ``function`` on the event loop's thread and return its result."""
 
         async def work() -> T:
             return function()
 
         return self.run(work())
 
-    def soon(self, function: Callable[[], None]) -> None:
-        """Have a function called on the loop's thread, and do not wait: a signal's handler may do that."""
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Call ``function`` on the event loop's thread, without waiting. Safe in signal handlers."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(function)
 
-    def begin(self, function: Callable[[], asyncio.Future[T]]) -> concurrent.futures.Future[T]:
-        """Call a function that returns a future; what it raises is raised here, the rest is in the future."""
+    def submit(self, function: Callable[[], asyncio.Future[T]]) -> concurrent.futures.Future[T]:
+        """Call ``function`` and return its future. Errors of the call itself are raised here."""
         waiter = self.call(function)
 
         async def work() -> T:

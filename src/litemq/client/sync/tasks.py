@@ -1,4 +1,4 @@
-"""A task that is called from synchronous code."""
+"""Tasks of the synchronous client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class Task(Generic[P, R]):
-    """A function of ``@mq.task``. ``f.send(…)`` takes what the function takes, and type checkers see to it."""
+    """A function decorated with ``@mq.task``. ``send`` takes the parameters of the function."""
 
     def __init__(self, wrapped: AsyncTask[P, R], thread: LoopThread) -> None:
         functools.update_wrapper(self, wrapped.function)
@@ -31,11 +31,25 @@ class Task(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def send(self, *args: P.args, **kwargs: P.kwargs) -> SendReceipt:
-        """Have a worker call the function, once at least."""
+        """Have a worker call the function, at least once.
+
+        Args:
+            args, kwargs: The arguments of the function. JSON must be able to express them.
+
+        Raises:
+            TypeError: The arguments do not fit the function.
+            LiteMQError: The call could not be sent. See ``mq.send`` for the classes.
+        """
         return self._thread.run(self._wrapped.send(*args, **kwargs))
 
     def options(self, **options: Unpack[SendOptions]) -> Task[P, R]:
-        """The same task, sent in another way: ``f.options(delay=60).send(…)``."""
+        """Return the same task with other send options: ``f.options(delay=60).send(…)``.
+
+        Args:
+            options: The keyword options of ``mq.send``.
+
+        Raises nothing.
+        """
         return Task(self._wrapped.options(**options), self._thread)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Delayed messages that wait: cancel them, deliver them at another time, look at them."""
+"""Delayed messages that wait for their delivery: ``mq.timers``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from litemq.client.config import ClientConfig
-from litemq.client.engine.engine import Backend
-from litemq.client.engine.timers import CancelOutcome, ScheduledState, TimerCursor, TimerFact, TimerSelection
-from litemq.client.messages.delivery_options import due_of
+from litemq.client.engine.engine import Engine
+from litemq.client.engine.timers import CancelOutcome, ScheduledState, TimerCursor, TimerInfo, TimerSelection
+from litemq.client.messages.delivery_options import due_time
 from litemq.client.messages.serializers import Serializers
-from litemq.client.timers.scheduled_message import ScheduledMessage, whole_message
+from litemq.client.timers.scheduled_message import ScheduledMessage, decode_scheduled_message
 from litemq.client.times import to_ms
 from litemq.errors import InvalidArgumentError, NoRouteError, TimerEndedError, TimerNotFoundError
 from litemq.types import check_name
@@ -20,58 +20,123 @@ from litemq.types import check_name
 __all__ = ["Timers"]
 
 _PAGE: Final = 500
-_IDS_AT_ONCE: Final = 1_000
-# Of what several brokers say, the first of these counts.
-_OUTCOMES: Final = (CancelOutcome.CANCELLED, CancelOutcome.DELIVERED, CancelOutcome.CANCELLED_BEFORE, CancelOutcome.UNKNOWN)
+_MAX_IDS: Final = 1_000
+# If brokers differ, the first of these is the outcome.
+_OUTCOMES: Final = (
+    CancelOutcome.CANCELLED,
+    CancelOutcome.DELIVERED,
+    CancelOutcome.CANCELLED_BEFORE,
+    CancelOutcome.UNKNOWN,
+)
 _STATES: Final = (ScheduledState.SCHEDULED, ScheduledState.DELIVERED, ScheduledState.CANCELLED)
 
 
 class Timers:
-    """``mq.timers``: the messages of a topic that were sent with a delay. Each is known by its id, which the receipt has."""
+    """Cancels, reschedules and lists the delayed messages of a topic.
 
-    def __init__(self, backend: Backend, config: ClientConfig, serializers: Serializers) -> None:
-        self._backend = backend
-        self._timers = backend.timers
+    The receipt of a message has its id.
+    """
+
+    def __init__(self, engine: Engine, config: ClientConfig, serializers: Serializers) -> None:
+        self._engine = engine
+        self._timers = engine.timers
         self._config = config
         self._serializers = serializers
 
     async def cancel(self, topic: str, message_id: str) -> CancelOutcome:
-        """See to it that a message is never delivered. Returns when that is certain, or says why it is too late."""
+        """Cancel a delayed message.
+
+        Args:
+            topic: The topic.
+            message_id: The id, from the receipt.
+
+        Returns:
+            ``CANCELLED`` once it is certain that the message is never delivered; otherwise why it
+            is too late.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: A broker that may have the message cannot be reached.
+        """
         return (await self.cancel_many(topic, [message_id]))[message_id]
 
     async def cancel_many(self, topic: str, message_ids: Sequence[str]) -> dict[str, CancelOutcome]:
-        """Cancel any number of messages; what became of each, by its id."""
+        """Cancel any number of delayed messages.
+
+        Args:
+            topic: The topic.
+            message_ids: The ids, from the receipts.
+
+        Returns:
+            The outcome of each message, by its id.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: A broker that may have the message cannot be reached.
+        """
         if isinstance(message_ids, str):
-            raise InvalidArgumentError("message_ids is one id: give a list of them, or use cancel()")
+            raise InvalidArgumentError("message_ids must be a list of ids: for one id, use cancel()")
         brokers = await self._brokers(topic)
         outcomes = dict.fromkeys(message_ids, CancelOutcome.UNKNOWN)
         ids = list(outcomes)
-        for at in range(0, len(ids), _IDS_AT_ONCE):
-            some = ids[at : at + _IDS_AT_ONCE]
-            for told in await asyncio.gather(*(self._timers.cancel(broker, topic, some) for broker in brokers)):
-                for message_id, outcome in zip(some, told, strict=True):
+        for at in range(0, len(ids), _MAX_IDS):
+            some = ids[at : at + _MAX_IDS]
+            for answer in await asyncio.gather(*(self._timers.cancel(broker, topic, some) for broker in brokers)):
+                for message_id, outcome in zip(some, answer, strict=True):
                     outcomes[message_id] = min(outcomes[message_id], outcome, key=_OUTCOMES.index)
         if CancelOutcome.UNKNOWN in outcomes.values():
-            await self._check_all_asked("which may have what the others do not know; all else is cancelled")
+            await self._check_all_alive("may have the unknown messages; all others are cancelled")
         return outcomes
 
     async def cancel_batch(self, topic: str, batch_id: str) -> None:
-        """Cancel everything that waits now of a batch, however much that is. What is sent with the same ``batch_id`` afterwards is delivered."""
+        """Cancel all delayed messages of a batch.
+
+        Messages sent with the same ``batch_id`` afterwards are delivered.
+
+        Args:
+            topic: The topic.
+            batch_id: The ``batch_id`` that the messages were sent with.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            TooManyTimerChangesError: Too many batches of the topic were cancelled.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: A broker that may have the message cannot be reached.
+        """
         brokers = await self._brokers(topic)
         await asyncio.gather(*(self._timers.cancel_batch(broker, topic, batch_id) for broker in brokers))
-        await self._check_all_asked(f"and may have messages of batch {batch_id!r}; those of the others are cancelled")
+        await self._check_all_alive(
+            f"may have messages of batch {batch_id!r}; those on the other brokers are cancelled"
+        )
 
     async def reschedule(
         self, topic: str, message_id: str, *, delay: float | timedelta | None = None, deliver_at: datetime | None = None
     ) -> ScheduledMessage:
-        """Deliver a message that waits at another time, earlier or later, within 365 days from now; a time that is past is now.
+        """Change the delivery time of a delayed message. Pass either ``delay`` or ``deliver_at``.
 
-        Raises ``TimerEndedError`` where it was delivered or cancelled before, and ``TimerNotFoundError`` where nobody knows it.
+        Args:
+            topic: The topic.
+            message_id: The id, from the receipt.
+            delay: Seconds from now, up to 365 days.
+            deliver_at: The time, with a time zone; a past time means now.
+
+        Returns:
+            The rescheduled message.
+
+        Raises:
+            TimerEndedError: The message was delivered or cancelled before.
+            TimerNotFoundError: The topic has no delayed message with this id.
+            TooManyTimerChangesError: Too many messages of the topic were rescheduled.
+            InvalidArgumentError: An argument is invalid.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: A broker that may have the message cannot be reached.
         """
         if (delay is None) == (deliver_at is None):
-            raise InvalidArgumentError("say when: either delay= or deliver_at=")
-        now = self._backend.wall_ms()
-        due = due_of(now, delay, deliver_at) or now
+            raise InvalidArgumentError("choose either delay= or deliver_at=")
+        now = self._engine.wall_ms()
+        due = due_time(now, delay, deliver_at) or now
         ended: TimerEndedError | None = None
         for broker in await self._brokers(topic):
             try:
@@ -81,71 +146,126 @@ class Timers:
             except TimerEndedError as error:
                 ended = error
         if ended is None:
-            await self._check_all_asked(f"which may have message {message_id!r}")
+            await self._check_all_alive(f"may have message {message_id!r}")
         raise ended or TimerNotFoundError(
             f"no delayed message of {topic!r} has the id {message_id!r}: check it with the producer's receipt"
         )
 
     async def get(self, topic: str, message_id: str) -> ScheduledMessage | None:
-        """One delayed message, whole, whether it waits, was delivered or was cancelled; ``None`` where nobody knows it, or not any more."""
-        found: list[tuple[str, TimerFact, bytes]] = []
+        """Return a delayed message, complete, whether it is scheduled, delivered or cancelled.
+
+        Args:
+            topic: The topic.
+            message_id: The id, from the receipt.
+
+        Returns:
+            The message, or ``None`` if no broker knows it, or remembers it.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: A broker that may have the message cannot be reached.
+        """
+        found: list[tuple[str, TimerInfo, bytes]] = []
         for broker in await self._brokers(topic):
-            told = await self._timers.describe(broker, topic, message_id)
-            if told is not None:
-                found.append((broker, *told))
+            described = await self._timers.describe(broker, topic, message_id)
+            if described is not None:
+                found.append((broker, *described))
         if not found:
-            await self._check_all_asked(f"which may have message {message_id!r}")
+            await self._check_all_alive(f"may have message {message_id!r}")
             return None
-        broker, fact, record = min(found, key=lambda each: _STATES.index(each[1].state))
-        return whole_message(broker, topic, fact, record, self._serializers, self._config.max_body_bytes)
+        broker, info, record = min(found, key=lambda each: _STATES.index(each[1].state))
+        return decode_scheduled_message(broker, topic, info, record, self._serializers, self._config.max_body_bytes)
 
     async def list(
-        self, topic: str, *, since: datetime | None = None, until: datetime | None = None, key: str = "", batch_id: str = ""
+        self,
+        topic: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        key: str = "",
+        batch_id: str = "",
     ) -> AsyncIterator[ScheduledMessage]:
-        """Those that wait and fit all that is said, in the order of their due times: due from ``since`` on and before ``until``, with a key or an
-        id, of a batch. They come without their bodies; what is sent or changed meanwhile may be missing, or come twice."""
+        """Iterate over the waiting messages that match all arguments, by delivery time.
+
+        They come without their bodies. Messages that change meanwhile may be missing or appear
+        twice.
+
+        Args:
+            topic: The topic.
+            since, until: Only those due from ``since`` to before ``until``.
+            key: Only those with this key or message id.
+            batch_id: Only those of this batch.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         selection = _selection(since, until, key, batch_id)
-        lines = [self._of_broker(broker, topic, selection) for broker in await self._brokers(topic)]
-        heads = [(line, head) for line in lines if (head := await anext(line, None)) is not None]
+        sources = [self._broker_messages(broker, topic, selection) for broker in await self._brokers(topic)]
+        heads = [(source, head) for source in sources if (head := await anext(source, None)) is not None]
         while heads:
             number = min(range(len(heads)), key=lambda each: heads[each][1].due_at)
-            line, first = heads.pop(number)
+            source, first = heads.pop(number)
             yield first
-            head = await anext(line, None)
+            head = await anext(source, None)
             if head is not None:
-                heads.append((line, head))
+                heads.append((source, head))
 
     async def count(
-        self, topic: str, *, since: datetime | None = None, until: datetime | None = None, key: str = "", batch_id: str = ""
+        self,
+        topic: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        key: str = "",
+        batch_id: str = "",
     ) -> int:
-        """How many wait and fit all that is said. They are counted one by one."""
+        """Count the waiting messages that match all arguments. This examines each one.
+
+        Args:
+            topic: The topic.
+            since, until: Only those due from ``since`` to before ``until``.
+            key: Only those with this key or message id.
+            batch_id: Only those of this batch.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            TopicNotFoundError: The topic does not exist.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         selection = _selection(since, until, key, batch_id)
         count = 0
         for broker in await self._brokers(topic):
             after, is_end = TimerCursor(), False
             while not is_end:
-                page = await self._timers.page(broker, topic, selection, after=after, most=0, count_only=True)
+                page = await self._timers.page(broker, topic, selection, after=after, limit=0, count_only=True)
                 after, is_end = page.cursor, page.is_end
                 count += page.counted
         return count
 
-    async def _of_broker(self, broker: str, topic: str, selection: TimerSelection) -> AsyncIterator[ScheduledMessage]:
+    async def _broker_messages(
+        self, broker: str, topic: str, selection: TimerSelection
+    ) -> AsyncIterator[ScheduledMessage]:
         after, is_end = TimerCursor(), False
         while not is_end:
-            page = await self._timers.page(broker, topic, selection, after=after, most=_PAGE)
+            page = await self._timers.page(broker, topic, selection, after=after, limit=_PAGE)
             after, is_end = page.cursor, page.is_end
-            for fact in page.facts:
-                yield ScheduledMessage(broker, topic, fact)
+            for info in page.timers:
+                yield ScheduledMessage(broker, topic, info)
 
-    async def _check_all_asked(self, why: str) -> None:
-        """Nobody says that a message is not known, or cancelled, because the broker that has it is gone for a while."""
-        silent = [broker.name for broker in await self._backend.brokers() if not broker.alive]
+    async def _check_all_alive(self, consequence: str) -> None:
+        """Raise if a broker is down: a message that the others do not know may be there."""
+        silent = [broker.name for broker in await self._engine.brokers() if not broker.alive]
         if silent:
-            raise NoRouteError(f"broker {', '.join(silent)} cannot be asked, {why}: ask again when it is back")
+            raise NoRouteError(f"broker {', '.join(silent)} is not reachable and {consequence}: retry when it is back")
 
     async def _brokers(self, topic: str) -> Sequence[str]:
         return await self._timers.brokers(check_name(topic))
 
 
 def _selection(since: datetime | None, until: datetime | None, key: str, batch_id: str) -> TimerSelection:
-    return TimerSelection(0 if since is None else to_ms(since, "since"), 0 if until is None else to_ms(until, "until"), key, batch_id)
+    return TimerSelection(
+        0 if since is None else to_ms(since, "since"), 0 if until is None else to_ms(until, "until"), key, batch_id
+    )

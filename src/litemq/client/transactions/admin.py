@@ -1,4 +1,4 @@
-"""The transactions of a cluster, for those who look after it."""
+"""The transactions of a cluster, for operators: ``mq.transactions``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from litemq.client.config import ClientConfig
-from litemq.client.engine.transactions import TransactionBackend, TransactionFact, TransactionState
-from litemq.client.messages.detached import Detached
+from litemq.client.engine.transactions import TransactionEngine, TransactionInfo, TransactionState
+from litemq.client.messages.detached import DetachedSource
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import seconds
@@ -22,10 +22,12 @@ _PAGE = 500
 
 
 class Transactions:
-    """``mq.transactions``: those that wait for their outcome, and those that have ended not long ago."""
+    """Lists, inspects and ends open transactions, and lists those that ended recently."""
 
-    def __init__(self, backend: TransactionBackend, config: ClientConfig, serializers: Serializers, wall_ms: Callable[[], int]) -> None:
-        self._backend = backend
+    def __init__(
+        self, engine: TransactionEngine, config: ClientConfig, serializers: Serializers, wall_ms: Callable[[], int]
+    ) -> None:
+        self._engine = engine
         self._config = config
         self._serializers = serializers
         self._wall_ms = wall_ms
@@ -39,16 +41,29 @@ class Transactions:
         older_than: float | timedelta = 0,
         include_sinks: bool = False,
         most: int = 1000,
-    ) -> list[TransactionFact]:
-        """Transactions that have not ended, or those in a state; ``include_sinks``: also those of jobs that write by Spark."""
+    ) -> list[TransactionInfo]:
+        """Return open transactions, or those in a given state.
+
+        Args:
+            group_id: Only those of this producer group.
+            topic: Only those with messages in this topic.
+            state: ``undecided`` (default), ``committed``, ``rolled-back`` or ``dead``.
+            older_than: Only those whose first message is at least this many seconds old.
+            include_sinks: Also those of Spark sinks.
+            most: Return at most this many.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
         wanted = None if state is None else _state(state)
         age = seconds(older_than, "older_than")
         before = self._wall_ms() - round(age * 1000) if age else 0
-        found: list[TransactionFact] = []
-        for broker in await self._backend.brokers():
+        found: list[TransactionInfo] = []
+        for broker in await self._engine.brokers():
             after, is_end = "", False
             while not is_end and len(found) < most:
-                page = await self._backend.page(
+                page = await self._engine.page(
                     broker,
                     group=group_id,
                     topic=topic,
@@ -56,35 +71,76 @@ class Transactions:
                     state=wanted,
                     include_sinks=include_sinks,
                     after=after,
-                    most=min(_PAGE, most - len(found)),
+                    limit=min(_PAGE, most - len(found)),
                 )
-                found += page.facts
+                found += page.transactions
                 after, is_end = page.next_after, page.is_end
         return found
 
-    async def get(self, transaction_id: str) -> TransactionFact:
-        """One transaction; its state says where its broker does not know it."""
-        return (await self._backend.describe(check_transaction(transaction_id)))[0]
+    async def get(self, transaction_id: str) -> TransactionInfo:
+        """Return one transaction. Its state is ``NOT_KNOWN`` if the broker does not know it.
+
+        Args:
+            transaction_id: The id of the transaction.
+
+        Raises:
+            InvalidArgumentError: ``transaction_id`` is no transaction id.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return (await self._engine.describe(check_transaction(transaction_id)))[0]
 
     async def messages(self, transaction_id: str) -> list[Message]:
-        """The messages of a transaction that is not decided, as far as they fit into one answer."""
-        fact, records = await self._backend.describe(check_transaction(transaction_id))
-        reader = Detached(fact.broker, self._serializers, self._config.max_body_bytes)
+        """Return the messages of an undecided transaction, as many as fit one answer.
+
+        Args:
+            transaction_id: The id of the transaction.
+
+        Raises:
+            InvalidArgumentError: ``transaction_id`` is no transaction id.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        info, records = await self._engine.describe(check_transaction(transaction_id))
+        reader = DetachedSource(info.broker, self._serializers, self._config.max_body_bytes)
         return [Message(fields, reader) for fields in decode_messages(b"".join(records))]
 
     async def commit(self, transaction_id: str) -> None:
-        """Let everybody see a transaction's messages."""
-        await end_transaction(self._backend, check_transaction(transaction_id), TransactionState.COMMITTED)
+        """Commit a transaction: consumers see its messages. Repeating it changes nothing.
+
+        Args:
+            transaction_id: The id of the transaction.
+
+        Raises:
+            InvalidArgumentError: ``transaction_id`` is no transaction id.
+            TransactionEndedError: The transaction has already been rolled back.
+            TransactionNotFoundError: The broker does not know the transaction.
+            SendOutcomeUnknownError: The broker did not answer in time. Repeat the call.
+        """
+        await end_transaction(self._engine, check_transaction(transaction_id), TransactionState.COMMITTED)
 
     async def rollback(self, transaction_id: str) -> None:
-        """Nobody will see a transaction's messages."""
-        await end_transaction(self._backend, check_transaction(transaction_id), TransactionState.ROLLED_BACK)
+        """Roll back a transaction: its messages are never delivered. Repeating it changes nothing.
+
+        Args:
+            transaction_id: The id of the transaction.
+
+        Raises:
+            InvalidArgumentError: ``transaction_id`` is no transaction id.
+            TransactionEndedError: The transaction has already been committed.
+            TransactionNotFoundError: The broker does not know the transaction.
+            SendOutcomeUnknownError: The broker did not answer in time. Repeat the call.
+        """
+        await end_transaction(self._engine, check_transaction(transaction_id), TransactionState.ROLLED_BACK)
 
 
 def _state(state: TransactionState | str) -> TransactionState:
     if isinstance(state, TransactionState):
         return state
-    for each in (TransactionState.UNDECIDED, TransactionState.COMMITTED, TransactionState.ROLLED_BACK, TransactionState.DEAD):
+    for each in (
+        TransactionState.UNDECIDED,
+        TransactionState.COMMITTED,
+        TransactionState.ROLLED_BACK,
+        TransactionState.DEAD,
+    ):
         if state.lower().replace("-", " ").replace("_", " ") == each.value:
             return each
     raise InvalidArgumentError(f"state={state!r}: choose undecided, committed, rolled-back or dead")

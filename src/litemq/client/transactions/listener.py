@@ -1,4 +1,4 @@
-"""Answering for a group's transactions: a listener is asked for the outcome of those that nobody has decided."""
+"""Check-backs: brokers ask a listener of the producer group for the outcome of a transaction."""
 
 from __future__ import annotations
 
@@ -11,26 +11,33 @@ from typing import Any, Final, NamedTuple
 
 from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
-from litemq.client.engine.transactions import TransactionBackend, TransactionFact, TransactionState
-from litemq.client.messages.detached import Detached
+from litemq.client.engine.transactions import TransactionEngine, TransactionInfo, TransactionState
+from litemq.client.messages.detached import DetachedSource
 from litemq.client.messages.message import Message
 from litemq.client.messages.outgoing import OutgoingMessage
 from litemq.client.messages.serializers import Serializers
 from litemq.errors import LiteMQError
 from litemq.format.messages import decode_messages
 
-__all__ = ["Answering", "CheckedTransaction", "Decision", "PreparedMessage", "TransactionListener", "decided"]
+__all__ = [
+    "CheckBackResponder",
+    "CheckedTransaction",
+    "Decision",
+    "PreparedMessage",
+    "TransactionListener",
+    "call_listener",
+]
 
 _LOG = logging.getLogger(__name__)
-_AT_ONCE: Final = 16  # checks of one client
+_MAX_CHECKS: Final = 16  # concurrent checks per client and group
 
 
 class Decision(Enum):
-    """What a listener says of a transaction."""
+    """The outcome of a transaction, as a listener decides it."""
 
     COMMIT = "commit"
     ROLLBACK = "rollback"
-    UNKNOWN = "unknown"  # not yet: ask again later
+    UNKNOWN = "unknown"  # not known yet: check back later
 
 
 OUTCOMES: Final = {
@@ -41,7 +48,7 @@ OUTCOMES: Final = {
 
 
 class PreparedMessage(NamedTuple):
-    """A message that is stored, and waits for the outcome of what ``execute`` does."""
+    """A stored half message that waits for the result of ``execute``."""
 
     topic: str
     message: OutgoingMessage
@@ -50,35 +57,57 @@ class PreparedMessage(NamedTuple):
 
 
 class CheckedTransaction(NamedTuple):
-    """A transaction whose outcome is wanted."""
+    """An undecided transaction that the broker checks back."""
 
     transaction_id: str
     group_id: str
     topics: tuple[str, ...]
     messages: tuple[Message, ...]
     stored_at: int  # ms since 1970
-    checks: int  # this one included
+    checks: int  # check-backs, including this one
 
     @property
     def message(self) -> Message:
-        """The first of its messages."""
+        """The first message."""
         return self.messages[0]
 
 
 class TransactionListener:
-    """What a producer does in a transaction, and how it finds out later what became of it. Plain methods are called on threads."""
+    """Executes the local work of a transaction, and reports its outcome when a broker checks back.
+
+    Methods that are no coroutines run on threads.
+    """
 
     def execute(self, message: PreparedMessage, arg: Any) -> Decision | Awaitable[Decision]:
-        """Do what the message is about. If this raises, nothing is decided: ``check`` is asked later."""
+        """Do the local work for ``message`` and return its outcome.
+
+        If this raises, the outcome stays open, and a broker asks ``check`` later.
+
+        Args:
+            message: The stored half message.
+            arg: The ``arg`` of ``execute_transaction``.
+
+        Raises:
+            NotImplementedError: The subclass does not override it.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no execute(message, arg)")
 
     def check(self, transaction: CheckedTransaction) -> Decision | Awaitable[Decision]:
-        """What became of a transaction, by what is written down about it; it may have been another process that began it."""
+        """Return the outcome of ``transaction`` from your own records.
+
+        Another process may have begun it.
+
+        Args:
+            transaction: The undecided transaction.
+
+        Raises:
+            NotImplementedError: The subclass does not override it.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no check(transaction)")
 
 
-async def decided(method: Any, *arguments: Any) -> Decision:
-    """Call a listener's method, on a thread where it is no coroutine."""
+async def call_listener(method: Any, *arguments: Any) -> Decision:
+    """Call a listener's ``method``, on a thread if it is no coroutine function."""
     if inspect.iscoroutinefunction(method):
         decision = await method(*arguments)
     else:
@@ -86,76 +115,94 @@ async def decided(method: Any, *arguments: Any) -> Decision:
         if inspect.isawaitable(decision):
             decision = await decision
     if not isinstance(decision, Decision):
-        raise TypeError(f"{method.__qualname__} returned {decision!r}: return Decision.COMMIT, Decision.ROLLBACK or Decision.UNKNOWN")
+        raise TypeError(
+            f"{method.__qualname__} returned {decision!r}: "
+            "return Decision.COMMIT, Decision.ROLLBACK or Decision.UNKNOWN"
+        )
     return decision
 
 
-class Answering:
-    """Waits at all brokers to be asked for a group's transactions, while the client is open."""
+class CheckBackResponder:
+    """Polls all brokers for undecided transactions of one group, and reports the decisions."""
 
     def __init__(
-        self, backend: TransactionBackend, group_id: str, listener: TransactionListener, config: ClientConfig, serializers: Serializers
+        self,
+        engine: TransactionEngine,
+        group_id: str,
+        listener: TransactionListener,
+        config: ClientConfig,
+        serializers: Serializers,
     ) -> None:
         self.listener = listener
-        self._backend = backend
+        self._engine = engine
         self._group_id = group_id
         self._config = config
         self._serializers = serializers
-        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_CHECKS)
         self._brokers: dict[str, asyncio.Task[None]] = {}
         self._checks: set[asyncio.Task[None]] = set()
-        self._following = asyncio.get_running_loop().create_task(self._follow_brokers(), name=f"litemq answers for {group_id}")
+        self._discovery = asyncio.get_running_loop().create_task(
+            self._discover_brokers(), name=f"litemq check-backs of {group_id}"
+        )
 
-    async def _follow_brokers(self) -> None:
-        """Wait at each broker that is alive, and find new ones."""
+    async def _discover_brokers(self) -> None:
+        """Poll each broker that is alive, and new ones when they appear."""
         while True:
             try:
-                for broker in await self._backend.brokers():
+                for broker in await self._engine.brokers():
                     waiting = self._brokers.get(broker)
                     if waiting is None or waiting.done():
-                        name = f"litemq answers for {self._group_id} at {broker}"
-                        self._brokers[broker] = asyncio.get_running_loop().create_task(self._wait_at(broker), name=name)
+                        name = f"litemq check-backs of {self._group_id} at {broker}"
+                        self._brokers[broker] = asyncio.get_running_loop().create_task(
+                            self._poll_broker(broker), name=name
+                        )
             except LiteMQError as error:
-                _LOG.info("which brokers there are is asked for later: %s", error)
+                _LOG.info("listing the brokers failed, retrying: %s", error)
             await asyncio.sleep(self._config.route_refresh_ms / 1000)
 
-    async def _wait_at(self, broker: str) -> None:
+    async def _poll_broker(self, broker: str) -> None:
         backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
         while True:
             try:
-                asked = await self._backend.poll(broker, self._group_id, self._config.fetch_wait_ms)
+                checks = await self._engine.poll(broker, self._group_id, self._config.fetch_wait_ms)
             except LiteMQError as error:
-                _LOG.info("no transactions are asked for by broker %s: %s; it is tried again", broker, error)
-                await asyncio.sleep(backoff.next())
+                _LOG.info("polling broker %s for check-backs failed, retrying: %s", broker, error)
+                await asyncio.sleep(backoff.next_delay())
                 continue
             backoff.reset()
-            for fact, records in asked:
-                await self._room.acquire()
-                task = asyncio.get_running_loop().create_task(self._check(fact, records))
+            for info, records in checks:
+                await self._slots.acquire()
+                task = asyncio.get_running_loop().create_task(self._check_transaction(info, records))
                 self._checks.add(task)
-                task.add_done_callback(self._checked)
+                task.add_done_callback(self._on_check_done)
 
-    def _checked(self, task: asyncio.Task[None]) -> None:
+    def _on_check_done(self, task: asyncio.Task[None]) -> None:
         self._checks.discard(task)
-        self._room.release()
+        self._slots.release()
 
-    async def _check(self, fact: TransactionFact, records: list[bytes]) -> None:
-        reader = Detached(fact.broker, self._serializers, self._config.max_body_bytes)
+    async def _check_transaction(self, info: TransactionInfo, records: list[bytes]) -> None:
+        reader = DetachedSource(info.broker, self._serializers, self._config.max_body_bytes)
         messages = tuple(Message(fields, reader) for fields in decode_messages(b"".join(records)))
-        transaction = CheckedTransaction(fact.transaction_id, fact.group_id, fact.topics, messages, fact.stored_at, fact.checks)
+        transaction = CheckedTransaction(
+            info.transaction_id, info.group_id, info.topics, messages, info.stored_at, info.checks
+        )
         try:
-            decision = await decided(self.listener.check, transaction)
-        except Exception:  # noqa: BLE001  it is asked for again, and the others go on
-            _LOG.exception("the outcome of transaction %s could not be found out; it will be asked for again", fact.transaction_id)
+            decision = await call_listener(self.listener.check, transaction)
+        except Exception:  # noqa: BLE001  the broker checks back again
+            _LOG.exception("checking transaction %s failed, the broker will check back again", info.transaction_id)
             decision = Decision.UNKNOWN
         try:
-            await self._backend.end(fact.transaction_id, OUTCOMES[decision])
+            await self._engine.end(info.transaction_id, OUTCOMES[decision])
         except LiteMQError as error:
-            _LOG.warning("the outcome of transaction %s could not be told: %s; it will be asked for again", fact.transaction_id, error)
+            _LOG.warning(
+                "reporting the outcome of transaction %s failed: %s; the broker will check back again",
+                info.transaction_id,
+                error,
+            )
 
     async def close(self) -> None:
-        """Answer no more; checks that have begun are not waited for."""
-        tasks = [self._following, *self._brokers.values(), *self._checks]
+        """Stop answering. Checks that are running are cancelled."""
+        tasks = [self._discovery, *self._brokers.values(), *self._checks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from litemq.client.config import ClientConfig
-from litemq.client.engine.transactions import TransactionBackend
+from litemq.client.engine.transactions import TransactionEngine
 from litemq.client.messages.serializers import Serializers
-from litemq.client.transactions.listener import Answering, TransactionListener
+from litemq.client.transactions.listener import CheckBackResponder, TransactionListener
 from litemq.errors import InvalidArgumentError
 from litemq.types import check_name
 
@@ -15,29 +15,42 @@ __all__ = ["Listeners"]
 
 
 class Listeners:
-    """At most one listener for each group; it answers check-backs until ``close``."""
+    """At most one listener per group. It answers check-backs until ``close``."""
 
     def __init__(self, config: ClientConfig, serializers: Serializers) -> None:
         self._config = config
         self._serializers = serializers
-        self._answering: dict[str, Answering] = {}
+        self._responders: dict[str, CheckBackResponder] = {}
 
-    def add(self, backend: TransactionBackend, group_id: str, listener: TransactionListener) -> None:
-        """Have ``listener`` answer for the transactions of ``group_id``."""
-        if check_name(group_id, "group") in self._answering:
-            raise InvalidArgumentError(f"group {group_id!r} has a listener here already")
-        self._answering[group_id] = Answering(backend, group_id, listener, self._config, self._serializers)
+    def add(self, engine: TransactionEngine, group_id: str, listener: TransactionListener) -> None:
+        """Register ``listener`` for the transactions of ``group_id``.
+
+        Raises:
+            InvalidArgumentError: The group has a listener, or its name is invalid.
+        """
+        if check_name(group_id, "group") in self._responders:
+            raise InvalidArgumentError(f"group {group_id!r} already has a listener in this client")
+        self._responders[group_id] = CheckBackResponder(engine, group_id, listener, self._config, self._serializers)
 
     def find(self, group_id: str) -> TransactionListener:
-        """Return the listener of ``group_id``; raise if it has none."""
-        answering = self._answering.get(group_id)
-        if answering is None:
-            raise InvalidArgumentError(f"group {group_id!r} has no listener here: mq.transaction_listener({group_id!r}, listener) first")
-        return answering.listener
+        """Return the listener of ``group_id``.
+
+        Raises:
+            InvalidArgumentError: The group has none.
+        """
+        responder = self._responders.get(group_id)
+        if responder is None:
+            raise InvalidArgumentError(
+                f"group {group_id!r} has no listener in this client: "
+                f"call mq.transaction_listener({group_id!r}, listener) first"
+            )
+        return responder.listener
 
     async def close(self) -> None:
         """Stop answering for all groups."""
         try:
-            await asyncio.gather(*(answering.close() for answering in self._answering.values()), return_exceptions=True)
+            await asyncio.gather(
+                *(responder.close() for responder in self._responders.values()), return_exceptions=True
+            )
         finally:
-            self._answering.clear()
+            self._responders.clear()

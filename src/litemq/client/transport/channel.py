@@ -1,4 +1,4 @@
-"""The seam between the cluster's engine and what carries its requests: a TCP connection, or a call in the same process."""
+"""The channel interface: a TCP connection to a server, or calls within the process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Bytes = bytes | bytearray | memoryview
 
 
 class Channel(Protocol):
-    """One server that was greeted. ``litemq.net.client.Peer`` is one."""
+    """An open channel to one server, after the handshake. ``litemq.net.client.Peer`` is one."""
 
     address: str
     limits: HelloAnswer
@@ -28,28 +28,28 @@ class Channel(Protocol):
     def in_flight(self) -> int: ...
 
     def ask(self, opcode: int, header: bytes, attachment: Bytes = b"") -> asyncio.Future[Answer]:
-        """Send a request; the future is its answer, or the error that it was answered with."""
+        """Send a request; the future is its answer, or the error that the server answered."""
         ...
 
     def call(self, opcode: int, header: bytes, attachment: Bytes, answered: AnswerCallback) -> None:
-        """The same without a future. ``answered`` is called once, later: when the answer is read, or the connection is lost."""
+        """Send a request, and call ``answered`` once, in a later tick, with the answer or error."""
         ...
 
     async def request(self, opcode: int, header: bytes, attachment: Bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
-        """Ask and wait, no longer than that."""
+        """Send a request, and wait up to ``timeout`` seconds for its answer."""
         ...
 
     def close(self) -> None:
-        """End it once what was sent before has gone out."""
+        """Close the channel after the data written so far is sent."""
         ...
 
     def abort(self, reason: LiteMQError) -> None:
-        """End it now; what is on its way has failed when this returns."""
+        """Close the channel now; every pending request has failed when this returns."""
         ...
 
 
 class Connect(Protocol):
-    """How channels are made: ``litemq.net.client.Peer.connect``, or one that stays in this process."""
+    """A factory of channels: ``litemq.net.client.Peer.connect``, or one within the process."""
 
     async def __call__(
         self,
@@ -58,5 +58,5 @@ class Connect(Protocol):
         *,
         client_id: str,
         timeout: float,  # noqa: ASYNC109
-        lost: Callable[[LiteMQError], None],
+        on_lost: Callable[[LiteMQError], None],
     ) -> Channel: ...

@@ -1,4 +1,4 @@
-"""A connection that is made again when it ends."""
+"""A connection to one server that reconnects when it is lost."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from litemq.client.config import ClientConfig
 from litemq.client.transport.channel import Answer, Channel, Connect
 from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError, RequestTimeoutError
 
-__all__ = ["Link"]
+__all__ = ["BrokerConnection"]
 
 _LOG = logging.getLogger(__name__)
 
 
-class Link:
-    """One server under a lasting name. Whoever wants something of it waits until there is a connection, or asks to be told."""
+class BrokerConnection:
+    """A lasting connection to one server; the channel below it changes with each reconnect.
 
-    def __init__(self, name: str, address: Callable[[], tuple[str, int]], connect: Connect, config: ClientConfig) -> None:
+    Callers wait in ``request`` or ``wait_open``, or append a callback to ``on_open``.
+    """
+
+    def __init__(
+        self, name: str, address: Callable[[], tuple[str, int]], connect: Connect, config: ClientConfig
+    ) -> None:
         self.name = name
-        self._address = address  # asked before each attempt: a server may come back elsewhere
+        self._address = address  # called before each attempt: the server may have moved
         self._connect = connect
         self._config = config
         self._backoff = Backoff(config.retry_backoff_ms, config.max_retry_backoff_ms)
@@ -30,37 +35,43 @@ class Link:
         self._waiting: list[asyncio.Future[Channel]] = []
         self._closed = False
         self.channel: Channel | None = None
-        self.gave_up = False  # this side ended the last connection: what was sent on it may still be carried out
-        self.when_open: list[Callable[[], None]] = []
-        self.failure: LiteMQError | None = None  # why there is no connection
+        self.gave_up = False  # the client closed the last channel: the server may still process requests sent on it
+        self.on_open: list[Callable[[], None]] = []
+        self.failure: LiteMQError | None = None  # why it is not connected
 
     @property
     def is_open(self) -> bool:
         return self.channel is not None and self.channel.is_open
 
-    def wake(self) -> None:
-        """See to it that there will be a connection."""
+    def start_connecting(self) -> None:
+        """Connect in the background, unless it is connected, connecting or closed."""
         if self._connecting is None and not self.is_open and not self._closed:
-            self._connecting = asyncio.get_running_loop().create_task(self._keep_trying(), name=f"litemq connects to {self.name}")
+            self._connecting = asyncio.get_running_loop().create_task(
+                self._connect_until_open(), name=f"litemq connects to {self.name}"
+            )
 
-    async def _keep_trying(self) -> None:
+    async def _connect_until_open(self) -> None:
         try:
             while not self._closed:
                 try:
                     host, port = self._address()
                     channel = await self._connect(
-                        host, port, client_id=self._config.client_id, timeout=self._config.connect_timeout_ms / 1000, lost=self._lost
+                        host,
+                        port,
+                        client_id=self._config.client_id,
+                        timeout=self._config.connect_timeout_ms / 1000,
+                        on_lost=self._on_lost,
                     )
                 except LiteMQError as error:
-                    self._fail(error)
-                    await asyncio.sleep(self._backoff.next())
+                    self._on_connect_failed(error)
+                    await asyncio.sleep(self._backoff.next_delay())
                 else:
-                    self._open(channel)
+                    self._on_connected(channel)
                     return
         finally:
             self._connecting = None
 
-    def _open(self, channel: Channel) -> None:
+    def _on_connected(self, channel: Channel) -> None:
         if self._closed:
             channel.close()
             return
@@ -70,46 +81,48 @@ class Link:
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(channel)
-        for tell in self.when_open:
-            tell()
+        for callback in self.on_open:
+            callback()
 
-    def _fail(self, error: LiteMQError) -> None:
+    def _on_connect_failed(self, error: LiteMQError) -> None:
         if self.failure is None:
-            _LOG.info("no connection to %s: %s", self.name, error)
+            _LOG.info("cannot connect to %s: %s", self.name, error)
         self.failure = error
 
-    def _lost(self, reason: LiteMQError) -> None:
+    def _on_lost(self, reason: LiteMQError) -> None:
         if self.channel is not None:
             if self.channel.is_open:
-                return  # the end of a former connection, long given up
+                return  # of an earlier channel
             self.channel = None
         self.failure = reason
-        if not self._closed and self.when_open:
-            self.wake()
+        if not self._closed and self.on_open:
+            self.start_connecting()
 
     def give_up(self, reason: LiteMQError) -> None:
-        """End a connection that does not answer, and make another."""
+        """Close a channel that does not answer, and connect again."""
         channel, self.channel = self.channel, None
         if channel is not None:
             self.gave_up, self.failure = True, reason
             channel.abort(reason)
-            self.wake()
+            self.start_connecting()
 
-    async def opened(self, within: float) -> Channel:
-        """The connection, waited for."""
+    async def wait_open(self, within: float) -> Channel:
+        """Return the channel; wait up to ``within`` seconds for one."""
         channel = self.channel
         if channel is not None and channel.is_open:
             return channel
         if self._closed:
             raise ClientClosedError("the client is closed")
-        self.wake()
+        self.start_connecting()
         waiter: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         try:
             async with asyncio.timeout(within):
                 return await waiter
         except TimeoutError:
-            raise ConnectionLostError(f"no connection to {self.name} within {within:g} s: {self.failure or 'nobody answers'}") from None
+            raise ConnectionLostError(
+                f"no connection to {self.name} within {within:g} s: {self.failure or 'no answer'}"
+            ) from None
 
     async def request(
         self,
@@ -121,20 +134,26 @@ class Link:
         answered_within: float | None = None,
         vital: bool = False,
     ) -> Answer:
-        """Ask, once there is a connection. ``vital``: a server that does not answer this in time is there no longer."""
+        """Send a request once connected, and return its answer.
+
+        ``within`` limits the wait for the connection, ``answered_within`` that for the answer. If a
+        ``vital`` request times out, the connection is closed and made again.
+        """
         default = self._config.request_timeout_ms / 1000
-        channel = await self.opened(default if within is None else within)
+        channel = await self.wait_open(default if within is None else within)
         try:
-            return await channel.request(opcode, header, attachment, timeout=default if answered_within is None else answered_within)
+            return await channel.request(
+                opcode, header, attachment, timeout=default if answered_within is None else answered_within
+            )
         except RequestTimeoutError as error:
             if vital and channel is self.channel:
                 self.give_up(error)
             raise
 
     async def close(self) -> None:
-        """End the connection for good."""
+        """Close the connection for good."""
         self._closed = True
-        self.when_open.clear()
+        self.on_open.clear()
         connecting, channel = self._connecting, self.channel
         self.channel = None
         if connecting is not None:

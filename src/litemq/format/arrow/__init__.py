@@ -1,4 +1,4 @@
-"""Records as Arrow batches, in both directions. The only place in ``format`` that imports pyarrow.
+"""Conversion between records and Arrow batches; the only part of ``format`` that imports pyarrow.
 
 Entry points: ``decode_batches`` and ``SCHEMA`` (records to rows), ``encode.py`` (rows to records).
 

@@ -1,7 +1,8 @@
-"""Arrow's columns to records, thousands at once: the way back of ``batches.py``, and how a job writes.
+"""Arrow columns to records, thousands at once.
 
-``encode_stored`` makes of rows the records that they were, bit for bit; ``encode_sent`` makes of columns what a producer sends, the same
-bytes that ``record_encode.RecordTemplate`` makes one by one.
+``encode_stored`` rebuilds stored records from the rows of ``batches.py``, bit for bit.
+``encode_sent`` encodes messages that a Spark job sends, with the same bytes as
+``record_encode.RecordTemplate``.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from litemq.errors import InvalidArgumentError, MissingExtraError
 from litemq.format.arrow.batches import SCHEMA
 from litemq.format.arrow.parts import (
     EncodedRecords,
+    compute_tag_hashes,
     join_records,
     list_part,
     map_part,
     shared_part,
     string_part,
-    tag_hashes_of,
     without_nulls,
 )
 from litemq.format.batches.check import explain, find_faults
@@ -37,7 +38,7 @@ else:
         import pyarrow as pa
         import pyarrow.compute as pc
     except ModuleNotFoundError:
-        raise MissingExtraError("making records of Arrow's columns", "arrow") from None
+        raise MissingExtraError("encoding records from Arrow columns", "arrow") from None
 
 __all__ = ["EncodedRecords", "SentColumns", "encode_sent", "encode_stored"]
 
@@ -45,8 +46,8 @@ Longs = npt.NDArray[np.int64]
 
 _STRINGS: Final = PARTS[:TAGS_AT]
 
-# The numbers of a row that stand in its header as they are. What is narrower there must fit.
-_FITTING: Final = {
+# Numbers that are narrower in the header than in the row, with their maximum.
+_MAX_VALUES: Final = {
     "queue_id": 0xFFFFFFFF,
     "topic_id": 0xFFFFFFFF,
     "epoch": 0xFFFFFFFF,
@@ -58,15 +59,16 @@ _FITTING: Final = {
     "priority": 0xFF,
     "reliability": 0xFF,
 }
-_AS_THEY_ARE: Final = ("commitlog_offset", "queue_offset", "origin", "producer_id", "sequence")
+_UNCHANGED: Final = ("commitlog_offset", "queue_offset", "origin", "producer_id", "sequence")
 _TIMES: Final = ("born_timestamp", "store_timestamp", "delay_time", "expire_at")
 _MAY_BE_NULL: Final = frozenset({"delay_time", "expire_at"})
 
 
 class SentColumns(NamedTuple):
-    """What differs between messages that are sent together to one topic; ``None``: none of them has any. A null is an absent value.
+    """The columns of messages to one topic. ``None`` or a null means that the field is absent.
 
-    ``message_ids`` and ``sharding_keys`` are strings, ``tags`` and ``keys`` lists of them, ``properties`` maps; times are in milliseconds.
+    ``message_ids`` and ``sharding_keys`` are strings, ``tags`` and ``keys`` lists of strings,
+    ``properties`` maps. Times are in milliseconds.
     """
 
     bodies: pa.Array
@@ -79,7 +81,7 @@ class SentColumns(NamedTuple):
     priorities: Longs | None = None
 
 
-# What a producer sends --------------------------------------------------------------------------------------------------------
+# Records to send ----------------------------------------------------------------------------------
 
 
 def encode_sent(
@@ -92,7 +94,7 @@ def encode_sent(
     reliability: Durability = Durability.DISK,
     limits: RecordLimits = DEFAULT_LIMITS,
 ) -> EncodedRecords:
-    """Records as a producer sends them: the broker's fields are zero. Raises ``InvalidArgumentError`` for the first that breaks a rule."""
+    """Encode records as a producer sends them; raise ``InvalidArgumentError`` if one is invalid."""
     count = len(columns.bodies)
     parts = {
         "message_id": string_part(columns.message_ids, "message_id"),
@@ -108,41 +110,44 @@ def encode_sent(
     header = np.zeros(count, HEADER)
     header["born_timestamp"] = born_timestamp
     header["reliability"] = reliability
-    header["priority"] = DEFAULT_PRIORITY if columns.priorities is None else _fitting(columns.priorities, "priority", 0xFF)
+    header["priority"] = DEFAULT_PRIORITY
+    if columns.priorities is not None:
+        header["priority"] = _check_range(columns.priorities, "priority", 0xFF)
     if columns.delay_times is not None:
-        header["delay_time"] = _fitting(columns.delay_times, "delay_time", LATEST_TIME_MS)
+        header["delay_time"] = _check_range(columns.delay_times, "delay_time", LATEST_TIME_MS)
         header["type"] = np.where(columns.delay_times != 0, MessageType.DELAY, MessageType.NORMAL)
     if columns.tags is not None:
-        header["tag_hash"] = tag_hashes_of(columns.tags, parts["tags"])
+        header["tag_hash"] = compute_tag_hashes(columns.tags, parts["tags"])
     encoded = join_records(header, parts, Stage.SENT)
     records = RecordColumns(encoded.data, encoded.bounds[:-1])
     faults = find_faults(records, stage=Stage.SENT, verify_crc=False, limits=limits)
     if faults.size:
         number = int(faults[0])
         problem = explain(encoded.data, int(encoded.bounds[number]), stage=Stage.SENT, verify_crc=False, limits=limits)
-        raise InvalidArgumentError(f"row {number} makes no record: {problem}")
+        raise InvalidArgumentError(f"row {number} is no valid record: {problem}")
     return encoded
 
 
-# What was stored --------------------------------------------------------------------------------------------------------------
+# Stored records -----------------------------------------------------------------------------------
 
 
 def encode_stored(rows: pa.RecordBatch) -> EncodedRecords:
-    """The stored records of version 2 that rows with every column of ``arrow.SCHEMA`` were made of, bit for bit; others are not looked at.
+    """Rebuild stored records of version 2 from rows with all columns of ``SCHEMA``, bit for bit.
 
-    Raises ``InvalidArgumentError`` where a row cannot have been made of a record.
+    Ignores other columns. Raise ``InvalidArgumentError`` if a row does not come from a record.
     """
     missing = [name for name in SCHEMA.names[: SCHEMA.names.index("status")] if name not in rows.schema.names]
     if missing:
-        raise InvalidArgumentError(f"rows without {', '.join(missing)}: every field is needed to rebuild a record")
+        raise InvalidArgumentError(f"missing columns {', '.join(missing)}: every field is needed to rebuild a record")
     column = {name: _column(rows, name) for name in SCHEMA.names if name in rows.schema.names}
     if (_longs(column["record_version"]) != 2).any():
-        raise InvalidArgumentError("rows of records of version 1 are not rebuilt: an archive has version 2 only")
+        raise InvalidArgumentError("records of version 1 cannot be rebuilt: an archive has version 2 only")
     header = np.zeros(rows.num_rows, HEADER)
-    for name, most in _FITTING.items():
-        header[name] = _fitting(_longs(column[name]), name, most)
-    for name in _AS_THEY_ARE:
-        header[name] = _longs(column[name]).view(np.uint64) if HEADER[name] == np.dtype(">u8") else _longs(column[name])
+    for name, maximum in _MAX_VALUES.items():
+        header[name] = _check_range(_longs(column[name]), name, maximum)
+    for name in _UNCHANGED:
+        numbers = _longs(column[name])
+        header[name] = numbers.view(np.uint64) if HEADER[name] == np.dtype(">u8") else numbers
     for name in _TIMES:
         header[name] = _milliseconds(column[name])
     parts = {name: column[name].cast(pa.binary()) for name in (*_STRINGS, "body")}
@@ -155,18 +160,21 @@ def encode_stored(rows: pa.RecordBatch) -> EncodedRecords:
     sizes, claimed = np.diff(encoded.bounds), _longs(column["size"])
     if (sizes != claimed).any():
         number = int((sizes != claimed).argmax())
-        raise InvalidArgumentError(f"row {number} says it was a record of {claimed[number]} bytes, and makes one of {sizes[number]}")
+        raise InvalidArgumentError(
+            f"row {number} was a record of {claimed[number]} bytes, but encodes to {sizes[number]} bytes"
+        )
     records = RecordColumns(encoded.data, encoded.bounds[:-1])
     faults = find_faults(records, stage=Stage.STORED, verify_crc=False, limits=STORED_LIMITS)
     if faults.size:
         number = int(faults[0])
-        problem = explain(encoded.data, int(encoded.bounds[number]), stage=Stage.STORED, verify_crc=False, limits=STORED_LIMITS)
-        raise InvalidArgumentError(f"row {number} was made of no record: {problem}")
+        position = int(encoded.bounds[number])
+        problem = explain(encoded.data, position, stage=Stage.STORED, verify_crc=False, limits=STORED_LIMITS)
+        raise InvalidArgumentError(f"row {number} does not come from a record: {problem}")
     return encoded
 
 
 def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
-    """A column with the type that it has in ``SCHEMA``; tables give strings and lists back in several types."""
+    """Return a column, cast to its type in ``SCHEMA`` if the table uses another."""
     array = rows.column(name)
     if name not in _MAY_BE_NULL and SCHEMA.names.index(name) < SCHEMA.names.index("status"):
         array = without_nulls(array, name)
@@ -182,11 +190,11 @@ def _longs(array: pa.Array) -> Longs:
 def _milliseconds(array: pa.Array) -> Longs:
     microseconds = _longs(pc.fill_null(array.cast(pa.int64()), 0))
     if (microseconds % 1000).any():
-        raise InvalidArgumentError("a time with parts of a millisecond: no record has one")
+        raise InvalidArgumentError("a time has a fraction of a millisecond: records store whole milliseconds")
     return microseconds // 1000
 
 
-def _fitting(numbers: Longs, what: str, most: int) -> Longs:
-    if numbers.size and (int(numbers.min()) < 0 or int(numbers.max()) > most):
-        raise InvalidArgumentError(f"{what} of {int(numbers.min())} … {int(numbers.max())}: choose 0 … {most}")
+def _check_range(numbers: Longs, what: str, maximum: int) -> Longs:
+    if numbers.size and (int(numbers.min()) < 0 or int(numbers.max()) > maximum):
+        raise InvalidArgumentError(f"{what} of {int(numbers.min())} … {int(numbers.max())}: choose 0 … {maximum}")
     return numbers

@@ -1,7 +1,7 @@
-"""The parts of records as Arrow's columns, and records made of them, thousands at once.
+"""The parts of records as Arrow columns, and records joined from them.
 
-Arrow joins the parts of all records in one call, row by row: the header, which numpy filled from the lengths of the parts, then the parts,
-then the padding. What it returns is one buffer with the records one behind another; only the checksums are still to be written into it.
+One Arrow call joins header, parts and padding of all records, row by row, into one buffer of
+consecutive records. numpy fills the headers before, and writes the checksums afterwards.
 """
 
 from __future__ import annotations
@@ -25,15 +25,24 @@ else:
         import pyarrow as pa
         import pyarrow.compute as pc
     except ModuleNotFoundError:
-        raise MissingExtraError("making records of Arrow's columns", "arrow") from None
+        raise MissingExtraError("encoding records from Arrow columns", "arrow") from None
 
-__all__ = ["EncodedRecords", "join_records", "list_part", "map_part", "shared_part", "string_part", "tag_hashes_of", "without_nulls"]
+__all__ = [
+    "EncodedRecords",
+    "compute_tag_hashes",
+    "join_records",
+    "list_part",
+    "map_part",
+    "shared_part",
+    "string_part",
+    "without_nulls",
+]
 
 Longs = npt.NDArray[np.int64]
-Part = Any  # an array of bytes, one for each record, or a scalar: the same for all
+Part = Any  # an array with one value per record, or a scalar that all share
 
-_MOST_BYTES: Final = (1 << 31) - 1  # of all records together: Arrow's offsets have 32 bits
-_LARGEST_STRING: Final = 0xFFFF
+_MAX_BYTES: Final = (1 << 31) - 1  # of all records: Arrow's offsets have 32 bits
+_MAX_STRING_BYTES: Final = 0xFFFF
 _PRODUCER_CRC_AT: Final = 8
 _PAIRS: Final = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())]))
 _NOTHING: Final = pa.scalar(b"", pa.binary())
@@ -41,14 +50,14 @@ _PADDINGS: Final = pa.array([bytes(length) for length in range(8)], pa.binary())
 
 
 class EncodedRecords(NamedTuple):
-    """Records one behind another: record i is ``data[bounds[i] : bounds[i + 1]]``."""
+    """Consecutive records: record i is ``data[bounds[i] : bounds[i + 1]]``."""
 
     data: memoryview
     bounds: Longs
 
 
 def join_records(header: npt.NDArray[Any], parts: Mapping[str, Part], stage: Stage) -> EncodedRecords:
-    """Records of their headers and parts. The lengths and the checksums are filled in here."""
+    """Join headers and parts to records. Fill in lengths and checksums."""
     count = header.size
     unpadded = np.full(count, FIXED_BYTES, np.int64)
     for number, name in enumerate(PARTS):
@@ -62,8 +71,8 @@ def join_records(header: npt.NDArray[Any], parts: Mapping[str, Part], stage: Sta
     sizes = (unpadded + 7) & ~7
     bounds = np.zeros(count + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
-    if bounds[-1] > _MOST_BYTES:
-        raise InvalidArgumentError(f"{count} rows make {bounds[-1]} bytes of records: pass fewer at once, for less than 2 GiB")
+    if bounds[-1] > _MAX_BYTES:
+        raise InvalidArgumentError(f"{count} rows need {bounds[-1]} bytes: pass fewer rows, for less than 2 GiB")
     if count == 0:
         return EncodedRecords(memoryview(b""), bounds)
     header["size"] = sizes
@@ -82,7 +91,7 @@ def join_records(header: npt.NDArray[Any], parts: Mapping[str, Part], stage: Sta
 
 
 def _merged(parts: Mapping[str, Part]) -> Iterator[Part]:
-    """The parts in their order; those that are the same for all and stand side by side are one, and cost one look a record."""
+    """Yield the parts in their order, with adjacent shared parts merged to one."""
     shared = b""
     for name in PARTS:
         part = parts[name]
@@ -96,9 +105,10 @@ def _merged(parts: Mapping[str, Part]) -> Iterator[Part]:
 
 
 def _rows(table: npt.NDArray[Any]) -> pa.Array:
-    """The items of a numpy array as Arrow's bytes."""
+    """Convert the items of a numpy array to Arrow binary values."""
     offsets = np.arange(table.size + 1, dtype=np.int32) * np.int32(table.dtype.itemsize)
-    return pa.Array.from_buffers(pa.binary(), table.size, [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(table))])
+    data = pa.py_buffer(np.ascontiguousarray(table))
+    return pa.Array.from_buffers(pa.binary(), table.size, [None, pa.py_buffer(offsets), data])
 
 
 def _octets(buffer: pa.Buffer | None) -> npt.NDArray[np.uint8]:
@@ -106,33 +116,33 @@ def _octets(buffer: pa.Buffer | None) -> npt.NDArray[np.uint8]:
 
 
 def _bounds(array: pa.Array) -> Longs:
-    """Where the strings or lists of an array begin, and where the last ends."""
+    """Return the starts of the strings or lists of an array, and the end of the last."""
     if len(array) == 0:
         return np.zeros(1, np.int64)
     return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
 
 
 def without_nulls(array: pa.Array, what: str) -> pa.Array:
-    """The array, which must have a value in each row."""
+    """Return ``array``, or raise if it has a null."""
     if array.null_count:
-        raise InvalidArgumentError(f"{what} is null in {array.null_count} of {len(array)} rows: give it a value there")
+        raise InvalidArgumentError(f"{what} is null in {array.null_count} of {len(array)} rows: set a value")
     return array
 
 
 def shared_part(text: str, what: str) -> pa.Scalar:
-    """A string that all records have."""
+    """Encode a string that all records share."""
     encoded = text.encode()
     _check_length(len(encoded), what)
     return pa.scalar(encoded, pa.binary())
 
 
 def _check_length(length: int, what: str) -> None:
-    if length > _LARGEST_STRING:
-        raise InvalidArgumentError(f"{what} of {length} bytes: at most {_LARGEST_STRING} are allowed")
+    if length > _MAX_STRING_BYTES:
+        raise InvalidArgumentError(f"{what} of {length} bytes: use at most {_MAX_STRING_BYTES}")
 
 
 def string_part(array: pa.Array | None, what: str) -> pa.Array | pa.Scalar:
-    """A string of each record, none where it is null."""
+    """Encode a string of each record; a null becomes an empty string."""
     if array is None:
         return _NOTHING
     texts = pc.fill_null(array.cast(pa.binary()), b"") if array.null_count else array.cast(pa.binary())
@@ -141,7 +151,7 @@ def string_part(array: pa.Array | None, what: str) -> pa.Array | pa.Scalar:
 
 
 def _with_lengths(strings: pa.Array, what: str) -> tuple[pa.Array, pa.Array]:
-    """Strings, and the u16 that stands in front of each."""
+    """Return the u16 lengths of strings, and the strings."""
     texts = without_nulls(strings, f"a {what}").cast(pa.binary())
     lengths = np.diff(_bounds(texts))
     _check_length(int(lengths.max(initial=0)), what)
@@ -151,19 +161,19 @@ def _with_lengths(strings: pa.Array, what: str) -> tuple[pa.Array, pa.Array]:
 def _list_lengths(array: pa.Array) -> Longs:
     lengths = np.diff(_bounds(array))
     if array.null_count:
-        lengths[array.is_null().to_numpy(zero_copy_only=False)] = 0  # what a null covers is no part of it
+        lengths[array.is_null().to_numpy(zero_copy_only=False)] = 0  # a null may cover values
     return lengths
 
 
 def list_part(array: pa.Array | None, what: str) -> pa.Array | pa.Scalar:
-    """Lists of strings as a record has them: each string with its length in front, one behind another."""
+    """Encode lists of strings as in a record: each string preceded by its length."""
     if array is None or array.null_count == len(array):
         return _NOTHING
     return _regrouped(_list_lengths(array), *_with_lengths(array.flatten(), what))
 
 
 def map_part(array: pa.Array | None) -> pa.Array | pa.Scalar:
-    """Properties in the same way, names and values in turn."""
+    """Encode properties as lists of alternating names and values."""
     if array is None or array.null_count == len(array):
         return _NOTHING
     entries = array.cast(_PAIRS).flatten()
@@ -172,7 +182,7 @@ def map_part(array: pa.Array | None) -> pa.Array | pa.Scalar:
 
 
 def _regrouped(counts: Longs, *pieces: pa.Array) -> pa.Array:
-    """The pieces of each entry joined, and of them as many together as a row has."""
+    """Join the pieces of each entry, then ``counts[i]`` entries to row i."""
     joined = pc.binary_join_element_wise(*pieces, b"")
     ends = np.zeros(counts.size + 1, np.int64)
     np.cumsum(counts, out=ends[1:])
@@ -180,8 +190,8 @@ def _regrouped(counts: Longs, *pieces: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), counts.size, [None, pa.py_buffer(bounds), joined.buffers()[2]])
 
 
-def tag_hashes_of(tags: pa.Array, encoded: pa.Array) -> npt.NDArray[np.uint32]:
-    """The tag hash of each record, of its tags and of the part that they are."""
+def compute_tag_hashes(tags: pa.Array, encoded: pa.Array) -> npt.NDArray[np.uint32]:
+    """Return the tag hash of each record, from its tags and their encoded part."""
     counts = _list_lengths(tags)
     hashes = np.where(counts > 1, np.uint32(SEVERAL_TAGS), np.uint32(0))
     single = np.flatnonzero(counts == 1)

@@ -1,7 +1,8 @@
-"""The rules for the fixed part of a record, for a whole batch.
+"""Validation of the fixed parts of all records of a batch.
 
-Which bits are set anywhere and everywhere in a batch answers most of the questions for all its records at once: if no record has a
-bit above the limit, none is above the limit. Only where that leaves a doubt is each record asked.
+The bits that are set in any record, and those set in all, answer most questions for the whole
+batch: if no record has a bit above the limit, no value is above it. Only if that is inconclusive,
+each record is checked.
 """
 
 from __future__ import annotations
@@ -9,64 +10,82 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from litemq.format.columns.record_columns import RecordColumns, Word
+from litemq.format.columns.record_columns import HeaderWord, RecordColumns
 from litemq.format.limits import MAX_MESSAGE_ID_BYTES, MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, RecordLimits
 from litemq.format.record import FIXED_BYTES, MAGIC, Stage
 from litemq.types import LATEST_TIME_MS
 
-__all__ = ["faulty_headers", "header_is_sound"]
+__all__ = ["headers_are_valid", "mark_invalid_headers"]
 
 _LATEST_HIGH = LATEST_TIME_MS >> 32
 
 
-def header_is_sound(columns: RecordColumns, stage: Stage, limits: RecordLimits) -> bool:
-    """Whether all headers surely follow the rules. A no is no verdict."""
+def headers_are_valid(columns: RecordColumns, stage: Stage, limits: RecordLimits) -> bool:
+    """Return ``True`` if all headers are valid; ``False`` means unknown."""
     anywhere, everywhere = columns.set_anywhere, columns.set_everywhere
-    if anywhere[Word.MAGIC] != MAGIC or everywhere[Word.MAGIC] != MAGIC or anywhere[Word.SIZE] & 7:
+    if anywhere[HeaderWord.MAGIC] != MAGIC or everywhere[HeaderWord.MAGIC] != MAGIC or anywhere[HeaderWord.SIZE] & 7:
         return False
-    if anywhere[Word.SIZE] > limits.max_record_bytes or anywhere[Word.PROPERTIES] > MAX_PROPERTIES_BYTES:
+    if anywhere[HeaderWord.SIZE] > limits.max_record_bytes or anywhere[HeaderWord.PROPERTIES] > MAX_PROPERTIES_BYTES:
         return False
-    if max(anywhere[Word.BORN], anywhere[Word.DUE], anywhere[Word.EXPIRE]) >= _LATEST_HIGH:
+    if max(anywhere[HeaderWord.BORN], anywhere[HeaderWord.DUE], anywhere[HeaderWord.EXPIRE]) >= _LATEST_HIGH:
         return False
-    flags, meaning = anywhere[Word.FLAGS], anywhere[Word.MEANING]
-    if flags & ~0b1011 or flags & 0b0011 == 0b0011 or meaning >= 5 << 24 or meaning & 0x0000FCFF or anywhere[Word.HOST_AND_ZERO] & 0xFFFF:
+    flags, attributes = anywhere[HeaderWord.FLAGS], anywhere[HeaderWord.ATTRIBUTES]
+    if (
+        flags & ~0b1011
+        or flags & 0b0011 == 0b0011
+        or attributes >= 5 << 24
+        or attributes & 0x0000FCFF
+        or anywhere[HeaderWord.HOST_AND_ZERO] & 0xFFFF
+    ):
         return False
-    id_length, topic_length = divmod(anywhere[Word.ID_AND_TOPIC], 1 << 16)
-    if id_length > MAX_MESSAGE_ID_BYTES or topic_length > MAX_TOPIC_BYTES or not everywhere[Word.ID_AND_TOPIC] & 0xFFFF:
+    id_length, topic_length = divmod(anywhere[HeaderWord.ID_AND_TOPIC], 1 << 16)
+    if (
+        id_length > MAX_MESSAGE_ID_BYTES
+        or topic_length > MAX_TOPIC_BYTES
+        or not everywhere[HeaderWord.ID_AND_TOPIC] & 0xFFFF
+    ):
         return False
     if stage is Stage.SENT:
-        return not any(anywhere[Word.BROKER_CRC : Word.BORN])
-    if (anywhere[Word.COMMITLOG] | anywhere[Word.QUEUE]) >> 31 or anywhere[Word.STORED] >= _LATEST_HIGH or anywhere[Word.KIND] & 0xF8FF0000:
+        return not any(anywhere[HeaderWord.BROKER_CRC : HeaderWord.BORN])
+    if (
+        (anywhere[HeaderWord.COMMITLOG] | anywhere[HeaderWord.QUEUE]) >> 31
+        or anywhere[HeaderWord.STORED] >= _LATEST_HIGH
+        or anywhere[HeaderWord.KIND] & 0xF8FF0000
+    ):
         return False
-    without_origin = everywhere[Word.ORIGIN] == everywhere[Word.ORIGIN_LOW] == 0xFFFFFFFF
-    return without_origin or not anywhere[Word.ORIGIN] >> 31
+    without_origin = everywhere[HeaderWord.ORIGIN] == everywhere[HeaderWord.ORIGIN_LOW] == 0xFFFFFFFF
+    return without_origin or not anywhere[HeaderWord.ORIGIN] >> 31
 
 
-def faulty_headers(columns: RecordColumns, stage: Stage, limits: RecordLimits) -> npt.NDArray[np.bool_]:
-    """Which headers break a rule; whether the lengths add up is not asked here."""
+def mark_invalid_headers(columns: RecordColumns, stage: Stage, limits: RecordLimits) -> npt.NDArray[np.bool_]:
+    """Mark the headers that break a rule. Does not check that the lengths add up."""
     marks = np.zeros(len(columns), np.bool_)
-    if header_is_sound(columns, stage, limits):
+    if headers_are_valid(columns, stage, limits):
         return marks
     words = columns.words
     longs = columns.header.view(">u8").reshape(len(columns), FIXED_BYTES // 8)
-    meaning, flags, lengths = words[:, Word.MEANING], words[:, Word.FLAGS], words[:, Word.ID_AND_TOPIC]
-    marks |= words[:, Word.MAGIC] != MAGIC
-    marks |= words[:, Word.SIZE] & 7 != 0
-    marks |= words[:, Word.SIZE] > limits.max_record_bytes
-    marks |= words[:, Word.PROPERTIES] > MAX_PROPERTIES_BYTES
-    marks |= (meaning & 0x0000FCFF) != 0  # reliability above 3, or the zero byte behind it
-    marks |= meaning >= 5 << 24  # type
+    attributes, flags, lengths = (
+        words[:, HeaderWord.ATTRIBUTES],
+        words[:, HeaderWord.FLAGS],
+        words[:, HeaderWord.ID_AND_TOPIC],
+    )
+    marks |= words[:, HeaderWord.MAGIC] != MAGIC
+    marks |= words[:, HeaderWord.SIZE] & 7 != 0
+    marks |= words[:, HeaderWord.SIZE] > limits.max_record_bytes
+    marks |= words[:, HeaderWord.PROPERTIES] > MAX_PROPERTIES_BYTES
+    marks |= (attributes & 0x0000FCFF) != 0  # reliability above 3, or the zero byte after it
+    marks |= attributes >= 5 << 24  # type
     marks |= ((flags & ~np.uint32(0b1011)) != 0) | ((flags & 0b0011) == 0b0011)
-    marks |= (words[:, Word.HOST_AND_ZERO] & 0xFFFF) != 0
+    marks |= (words[:, HeaderWord.HOST_AND_ZERO] & 0xFFFF) != 0
     marks |= lengths >= (MAX_MESSAGE_ID_BYTES + 1) << 16
     marks |= (lengths & 0xFFFF) - np.uint32(1) >= MAX_TOPIC_BYTES  # 0 wraps around to a huge number
-    # Compared as unsigned, a negative time is beyond the latest, too.
-    marks |= (longs[:, Word.BORN // 2 : Word.PRODUCER_ID // 2] > LATEST_TIME_MS).any(axis=1)
+    # As an unsigned number, a negative time exceeds the latest, too.
+    marks |= (longs[:, HeaderWord.BORN // 2 : HeaderWord.PRODUCER_ID // 2] > LATEST_TIME_MS).any(axis=1)
     if stage is Stage.SENT:
-        marks |= words[:, Word.BROKER_CRC : Word.BORN].any(axis=1)
+        marks |= words[:, HeaderWord.BROKER_CRC : HeaderWord.BORN].any(axis=1)
     else:
-        marks |= (words[:, Word.KIND] & 0xF8FF0000) != 0  # kind above 7, or the zero byte behind it
-        marks |= ((words[:, Word.COMMITLOG] | words[:, Word.QUEUE]) >> 31) != 0
-        marks |= longs[:, Word.STORED // 2] > LATEST_TIME_MS
+        marks |= (words[:, HeaderWord.KIND] & 0xF8FF0000) != 0  # kind above 7, or the next byte
+        marks |= ((words[:, HeaderWord.COMMITLOG] | words[:, HeaderWord.QUEUE]) >> 31) != 0
+        marks |= longs[:, HeaderWord.STORED // 2] > LATEST_TIME_MS
         marks |= columns.header["origin"] < -1
     return marks

@@ -1,4 +1,4 @@
-"""Who sent what: records of many producers, cut by column into what is of one producer and one queue, and consecutive."""
+"""Producer runs: records of a batch grouped by producer and queue, with consecutive sequences."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy.typing as npt
 from litemq.format import native
 from litemq.format.columns.record_columns import RecordColumns
 
-__all__ = ["Sent", "Stretches", "stretches_of", "stretches_of_batch"]
+__all__ = ["ProducerColumns", "ProducerRuns", "find_batch_producer_runs", "find_producer_runs"]
 
 Longs = npt.NDArray[np.int64]
 _PRODUCER, _QUEUE, _SEQUENCE, _OFFSET, _TIME = range(5)
 _WORTH_SORTING: Final = 16
 _I64_MAX: Final = (1 << 63) - 1
-_NO_SEQUENCE: Final = np.uint64(_I64_MAX)  # from here on; the one behind it must be a number, too
+_NO_SEQUENCE: Final = np.uint64(_I64_MAX)  # from here on: the next sequence must fit 63 bits, too
 
 
-class Sent(NamedTuple):
-    """Who sent some records, and where they went. One number where it is the same for all."""
+class ProducerColumns(NamedTuple):
+    """Producers and positions of records, by column; a plain int if it is the same for all."""
 
     producer_ids: npt.NDArray[np.uint64]
     sequences: Longs
@@ -31,10 +31,10 @@ class Sent(NamedTuple):
     queue_offsets: Longs
     store_timestamps: Longs | int
 
-    def subset(self, which: Longs) -> Sent:
-        """Some of them, in the order of ``which``."""
+    def subset(self, which: Longs) -> ProducerColumns:
+        """Return the rows ``which``, in that order."""
         producer_ids, sequences, topic_ids, queue_ids, queue_offsets, store_timestamps = self
-        return Sent(
+        return ProducerColumns(
             producer_ids[which],
             sequences[which],
             topic_ids if isinstance(topic_ids, int) else topic_ids[which],
@@ -44,41 +44,48 @@ class Sent(NamedTuple):
         )
 
 
-class Stretches(NamedTuple):
-    """Records of one pair with consecutive sequences, in runs: those of a run have consecutive queue offsets and one store time.
+class ProducerRuns(NamedTuple):
+    """Runs of records of one producer and queue with consecutive sequences.
 
-    A stretch is the pair (producer, topic, queue), the sequence behind the last record, and where its runs end in ``table``. There they stand
-    one behind another, three numbers each: sequence, queue offset and store time of a run's first record.
+    A run is the key (producer, topic, queue), the next sequence after the run, and the end of its
+    spans in ``table``. The records of a span also have consecutive queue offsets and one store
+    time. ``table`` has three numbers per span: sequence, queue offset and store time of its first
+    record.
     """
 
-    stretches: list[tuple[tuple[int, int, int], int, int]]
+    runs: list[tuple[tuple[int, int, int], int, int]]
     table: array[int]
 
 
-def stretches_of_batch(
+def find_batch_producer_runs(
     columns: RecordColumns, topic_id: int, queue_ids: Longs | int, queue_offsets: Longs, store_timestamp: int
-) -> Stretches:
-    """Those of messages that were stored together."""
+) -> ProducerRuns:
+    """Return the producer runs of messages that were stored together."""
     if native.enabled:
-        found = native.loops.stretches(columns.buffer, columns.starts, topic_id, queue_ids, queue_offsets, store_timestamp)
+        found = native.loops.stretches(
+            columns.buffer, columns.starts, topic_id, queue_ids, queue_offsets, store_timestamp
+        )
         if found is not None:
-            return Stretches(found[0], array("q", bytes(found[1])))
+            return ProducerRuns(found[0], array("q", bytes(found[1])))
     producer_ids, sequences = columns.producers
-    return stretches_of(Sent(producer_ids, sequences, topic_id, queue_ids, queue_offsets, store_timestamp))
+    return find_producer_runs(
+        ProducerColumns(producer_ids, sequences, topic_id, queue_ids, queue_offsets, store_timestamp)
+    )
 
 
-def stretches_of(sent: Sent, *, apart_ms: int = _I64_MAX) -> Stretches:
-    """Those of any records; one that comes more than ``apart_ms`` after the one before it begins a stretch, too.
+def find_producer_runs(records: ProducerColumns, *, apart_ms: int = _I64_MAX) -> ProducerRuns:
+    """Return the producer runs of ``records``.
 
-    Records without a producer (0) do not count, nor those with a sequence that has no place in 63 bits: no producer gets there. Stretches of
-    one pair keep their order, however the pairs take turns.
+    A record that was stored more than ``apart_ms`` after the previous one begins a new run. Records
+    without a producer (0), or with a sequence that needs more than 63 bits, are ignored. The runs
+    of one key keep their order.
     """
-    unsigned = sent.sequences.view(np.uint64)
-    if not (sent.producer_ids.all() and unsigned.max(initial=0) < _NO_SEQUENCE):
-        sent = sent.subset(np.flatnonzero((sent.producer_ids != 0) & (unsigned < _NO_SEQUENCE)))
-    if sent.sequences.size == 0:
-        return Stretches([], array("q"))
-    rows = _rows(sent)
+    unsigned = records.sequences.view(np.uint64)
+    if not (records.producer_ids.all() and unsigned.max(initial=0) < _NO_SEQUENCE):
+        records = records.subset(np.flatnonzero((records.producer_ids != 0) & (unsigned < _NO_SEQUENCE)))
+    if records.sequences.size == 0:
+        return ProducerRuns([], array("q"))
+    rows = _rows(records)
     count = rows.shape[1]
     new = _differs(rows[:2])
     begins = new[0] | new[1]
@@ -86,34 +93,36 @@ def stretches_of(sent: Sent, *, apart_ms: int = _I64_MAX) -> Stretches:
         rows = rows[:, np.lexsort(rows[:2])]
         new = _differs(rows[:2])
         begins = new[0] | new[1]
-    # Less its place among the records, a sequence or an offset stays the same as long as it rises by one.
+    # A sequence or offset minus the record's index is constant as long as it rises by one.
     rows[_SEQUENCE : _OFFSET + 1] -= np.arange(count)
-    goes_on_elsewhere = _differs(rows[_SEQUENCE:])
-    begins |= goes_on_elsewhere[0]
-    begins_run = begins | goes_on_elsewhere[1]
+    gaps = _differs(rows[_SEQUENCE:])
+    begins |= gaps[0]
+    begins_span = begins | gaps[1]
     if rows.shape[0] > _TIME:
-        begins_run |= goes_on_elsewhere[2]
+        begins_span |= gaps[2]
         begins[1:] |= rows[_TIME, 1:] - rows[_TIME, :-1] > apart_ms
     firsts = begins.nonzero()[0]
-    behind = np.empty_like(firsts)
-    behind[:-1] = firsts[1:]
-    behind[-1] = count
-    at = begins_run.nonzero()[0]
-    runs = np.empty((at.size, 3), np.int64)
-    runs[:, 0] = rows[_SEQUENCE][at] + at
-    runs[:, 1] = rows[_OFFSET][at] + at
-    runs[:, 2] = sent.store_timestamps if isinstance(sent.store_timestamps, int) else rows[_TIME][at]
-    table = array("q", runs.tobytes())
-    ends = range(3, len(table) + 1, 3) if at.size == firsts.size else (3 * np.searchsorted(at, behind)).tolist()
+    run_ends = np.empty_like(firsts)
+    run_ends[:-1] = firsts[1:]
+    run_ends[-1] = count
+    at = begins_span.nonzero()[0]
+    spans = np.empty((at.size, 3), np.int64)
+    spans[:, 0] = rows[_SEQUENCE][at] + at
+    spans[:, 1] = rows[_OFFSET][at] + at
+    spans[:, 2] = records.store_timestamps if isinstance(records.store_timestamps, int) else rows[_TIME][at]
+    table = array("q", spans.tobytes())
+    ends = range(3, len(table) + 1, 3) if at.size == firsts.size else (3 * np.searchsorted(at, run_ends)).tolist()
     queues = rows[_QUEUE][firsts].view(np.uint64)
-    topic_ids = repeat(sent.topic_ids) if isinstance(sent.topic_ids, int) else (queues >> 32).tolist()
-    pairs = zip(rows[_PRODUCER][firsts].view(np.uint64).tolist(), topic_ids, (queues & 0xFFFFFFFF).tolist(), strict=False)
-    return Stretches(list(zip(pairs, (rows[_SEQUENCE][firsts] + behind).tolist(), ends, strict=True)), table)
+    topic_ids = repeat(records.topic_ids) if isinstance(records.topic_ids, int) else (queues >> 32).tolist()
+    producer_ids = rows[_PRODUCER][firsts].view(np.uint64).tolist()
+    keys = zip(producer_ids, topic_ids, (queues & 0xFFFFFFFF).tolist(), strict=False)
+    next_sequences = (rows[_SEQUENCE][firsts] + run_ends).tolist()
+    return ProducerRuns(list(zip(keys, next_sequences, ends, strict=True)), table)
 
 
-def _rows(sent: Sent) -> Longs:
-    """The columns, each as a row of its own: what is done to all of them is done at once. Without the times, where there is only one."""
-    producer_ids, sequences, topic_ids, queue_ids, queue_offsets, store_timestamps = sent
+def _rows(records: ProducerColumns) -> Longs:
+    """Return the columns as rows of one matrix; without the times if all are equal."""
+    producer_ids, sequences, topic_ids, queue_ids, queue_offsets, store_timestamps = records
     rows = np.empty((_TIME if isinstance(store_timestamps, int) else _TIME + 1, sequences.size), np.int64)
     rows[_PRODUCER] = producer_ids.view(np.int64)
     rows[_QUEUE] = queue_ids if isinstance(topic_ids, int) else topic_ids << 32 | queue_ids
@@ -125,7 +134,7 @@ def _rows(sent: Sent) -> Longs:
 
 
 def _differs(rows: Longs) -> npt.NDArray[np.bool_]:
-    """Where in each row a number is another than the one before it; the first always is."""
+    """Mark the numbers of each row that differ from the previous one; the first always does."""
     differs = np.empty(rows.shape, np.bool_)
     differs[:, 0] = True
     np.not_equal(rows[:, 1:], rows[:, :-1], out=differs[:, 1:])

@@ -1,4 +1,4 @@
-"""What the broker writes into records, and the queue entries that it makes of them, for a whole batch in place.
+"""Stamping of batches in place, grouping of records by queue, and queue entries.
 
 A queue entry (24 bytes, big-endian)::
 
@@ -23,7 +23,7 @@ from litemq.format.crc import crc32c_of_rows
 from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT
 from litemq.types import LATEST_TIME_MS, RecordKind
 
-__all__ = ["QUEUE_ENTRY", "QueueRuns", "one_queue_run", "queue_entries", "queue_runs", "stamp_batch"]
+__all__ = ["QUEUE_ENTRY", "QueueRuns", "group_by_queue", "queue_entries", "single_queue_run", "stamp_batch"]
 
 QUEUE_ENTRY: Final = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tag_hash", ">u4"), ("store_timestamp", ">i8")])
 
@@ -48,9 +48,10 @@ Longs = npt.NDArray[np.int64]
 
 
 class QueueRuns(NamedTuple):
-    """A batch's records grouped by queue, in the order in which they stand in the batch.
+    """The records of a batch grouped by queue; within a queue, in the order of the batch.
 
-    Queue g is (``topic_ids[g]``, ``queue_ids[g]``) and has the records ``order[bounds[g] : bounds[g + 1]]``.
+    Queue g is (``topic_ids[g]``, ``queue_ids[g]``), with the records
+    ``order[bounds[g] : bounds[g + 1]]``.
     """
 
     topic_ids: Longs
@@ -59,7 +60,7 @@ class QueueRuns(NamedTuple):
     bounds: Longs
 
     def offsets_from(self, next_offsets: Longs) -> Longs:
-        """Each record's queue offset, in the batch's order, where queue g goes on at ``next_offsets[g]``."""
+        """Return the queue offset of each record; queue g continues at ``next_offsets[g]``."""
         if self.topic_ids.size == 1:
             first = int(next_offsets[0])
             return np.arange(first, first + self.order.size)
@@ -69,20 +70,20 @@ class QueueRuns(NamedTuple):
         return offsets
 
 
-def one_queue_run(topic_id: int, queue_id: int, count: int) -> QueueRuns:
-    """The grouping of records that all go to one queue."""
+def single_queue_run(topic_id: int, queue_id: int, count: int) -> QueueRuns:
+    """Return the grouping of ``count`` records of one queue."""
     return QueueRuns(np.array([topic_id]), np.array([queue_id]), np.arange(count), np.array([0, count]))
 
 
-def queue_runs(topic_ids: Longs, queue_ids: Longs) -> QueueRuns:
-    """Group records by the queue that each is to be placed in."""
+def group_by_queue(topic_ids: Longs, queue_ids: Longs) -> QueueRuns:
+    """Group records by queue."""
     count = topic_ids.size
     if count == 0:
         empty = np.empty(0, np.int64)
         return QueueRuns(empty, empty, empty, np.zeros(1, np.int64))
     queues = topic_ids.astype(np.int64) << 32 | queue_ids.astype(np.int64)
     if (queues == queues[0]).all():
-        return one_queue_run(int(topic_ids[0]), int(queue_ids[0]), count)
+        return single_queue_run(int(topic_ids[0]), int(queue_ids[0]), count)
     order = np.argsort(queues, kind="stable")
     ordered = queues[order]
     begins = np.flatnonzero(np.concatenate((np.ones(1, np.bool_), ordered[1:] != ordered[:-1])))
@@ -103,21 +104,31 @@ def stamp_batch(
     origins: Longs | int = -1,
     consume_counts: Longs | int = 0,
 ) -> None:
-    """Write the broker's fields into every record of a writable buffer, and their checksum.
+    """Write the broker's fields and their checksum into every record of a writable buffer.
 
-    From then on ``columns`` shows what was written.
+    ``columns`` reads the new values afterwards.
     """
     count = len(columns)
     if not columns.data.flags.writeable:
-        raise InvalidArgumentError("records are stamped in place: pass a bytearray, not bytes")
-    given = (commitlog_offsets, queue_offsets, topic_ids, queue_ids, store_timestamp, epoch, kinds, origins, consume_counts)
+        raise InvalidArgumentError("the buffer must be writable: pass a bytearray, not bytes")
+    given = (
+        commitlog_offsets,
+        queue_offsets,
+        topic_ids,
+        queue_ids,
+        store_timestamp,
+        epoch,
+        kinds,
+        origins,
+        consume_counts,
+    )
     if native.enabled and native.loops.stamp(columns.buffer, columns.starts, *given):
         columns.forget_headers()
         return
-    for value, (what, least, most) in zip(given, _RANGES, strict=True):
-        if not (isinstance(value, int) and least <= value <= most):
-            _check_column(what, value, count, least, most)
-    # Bytes 16 … 64 are six numbers of 64 bits, the last two made of the smaller fields.
+    for value, (what, minimum, maximum) in zip(given, _RANGES, strict=True):
+        if not (isinstance(value, int) and minimum <= value <= maximum):
+            _check_column(what, value, count, minimum, maximum)
+    # Bytes 16 … 64 are six 64-bit numbers, the last two combined from smaller fields.
     fields = np.empty((count, 6), ">u8")
     fields[:, 0] = commitlog_offsets
     fields[:, 1] = queue_offsets
@@ -135,17 +146,19 @@ def stamp_batch(
     columns.forget_headers()
 
 
-def _check_column(what: str, value: Longs | int, count: int, least: int, most: int) -> None:
-    """A column with one whole number for each record, within the field's range."""
+def _check_column(what: str, value: Longs | int, count: int, minimum: int, maximum: int) -> None:
+    """Raise unless ``value`` is a column of ``count`` integers within the range."""
     if not (isinstance(value, np.ndarray) and value.dtype == np.int64 and value.shape == (count,)):
-        raise InvalidArgumentError(f"{what}: pass a whole number, {least} … {most}, or an int64 array with one for each of {count} records")
-    # No int64 is above the largest, so that for offsets one look is enough.
-    if count and (int(value.min()) < least or (most != _I64_MAX and int(value.max()) > most)):
-        raise InvalidArgumentError(f"{what} of {int(value.min())} … {int(value.max())}: choose {least} … {most}")
+        raise InvalidArgumentError(
+            f"{what}: pass an integer, {minimum} … {maximum}, or an int64 array of {count} of them"
+        )
+    # No int64 exceeds _I64_MAX, so offsets need no second pass.
+    if count and (int(value.min()) < minimum or (maximum != _I64_MAX and int(value.max()) > maximum)):
+        raise InvalidArgumentError(f"{what} of {int(value.min())} … {int(value.max())}: choose {minimum} … {maximum}")
 
 
 def _halves(high: Longs | int, low: Longs | int) -> npt.NDArray[np.uint64] | int:
-    """Numbers of 64 bits made of their two halves; with plain numbers, none can be too large for numpy's signed ones."""
+    """Combine 32-bit halves to 64-bit numbers; plain ints cannot overflow numpy's int64."""
     if isinstance(high, int) and isinstance(low, int):
         return high << 32 | low
     return np.asarray(high).astype(np.uint64) << np.uint64(32) | np.asarray(low).astype(np.uint64)
@@ -154,11 +167,16 @@ def _halves(high: Longs | int, low: Longs | int) -> npt.NDArray[np.uint64] | int
 def queue_entries(
     columns: RecordColumns, runs: QueueRuns | None, *, commitlog_offsets: Longs, store_timestamps: Longs | int
 ) -> npt.NDArray[np.void]:
-    """The records' queue entries, in the order of ``runs``: queue g's are ``[bounds[g] : bounds[g + 1]]``. ``None``: all are of one queue."""
+    """Return the queue entries of all records, in the order of ``runs``.
+
+    ``runs`` of ``None`` means one queue.
+    """
     order = None if runs is None or runs.topic_ids.size <= 1 else runs.order
     if native.enabled:
         filled = np.empty(len(columns) * QUEUE_ENTRY.itemsize, np.uint8)
-        times = store_timestamps if isinstance(store_timestamps, int) else np.ascontiguousarray(store_timestamps, np.int64)
+        times = store_timestamps
+        if not isinstance(times, int):
+            times = np.ascontiguousarray(times, np.int64)
         if native.loops.queue_entries(columns.buffer, columns.starts, order, commitlog_offsets, times, filled):
             return filled.view(QUEUE_ENTRY)
     entries = np.empty(len(columns), QUEUE_ENTRY)

@@ -1,8 +1,9 @@
-"""The quick yes for a batch of one template.
+"""Quick validation of uniform batches.
 
-Most batches come from one producer to one topic: their records differ in time, sequence, id, key and body, and in nothing else. What
-does not differ is checked once, in the first record, with plain numbers; what differs is checked for all. That makes a third of the
-numpy calls of ``check.py``, which is what a small batch pays for. A no is no verdict: it means that each record must be looked at.
+Most batches come from one producer to one topic: their records differ only in time, sequence, id,
+key and body. The common fields are checked once, in the first record; the others for all records.
+That takes a third of the numpy calls of ``check.py``, which dominate the cost of small batches.
+``False`` means unknown: then ``check.py`` checks each record.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from litemq.errors import RecordFormatError
-from litemq.format.batches.header import header_is_sound
-from litemq.format.columns.record_columns import RecordColumns, Word
+from litemq.format.batches.header import headers_are_valid
+from litemq.format.columns.record_columns import HeaderWord, RecordColumns
 from litemq.format.columns.string_lists import COMPARED_BYTES
 from litemq.format.limits import (
     MAX_KEY_BYTES,
@@ -27,24 +28,24 @@ from litemq.format.record import FIXED_BYTES, Stage
 from litemq.format.record_decode import decode_list
 from litemq.format.record_encode import hash_tags
 
-__all__ = ["are_properties", "hash_of_tags", "is_sound_but_for_crcs", "padding_masks"]
+__all__ = ["are_valid_properties", "encoded_tags_hash", "is_uniform_and_valid", "padding_masks"]
 
 padding_masks: Final = np.array([(1 << (8 * n)) - 1 for n in range(8)], np.uint64)
 
 
 @lru_cache(maxsize=1024)
-def hash_of_tags(tags: bytes) -> int | None:
-    """The hash that belongs to encoded tags, or ``None`` where they are no list of tags."""
+def encoded_tags_hash(tags: bytes) -> int | None:
+    """Return the tag hash of encoded tags; ``None`` if they are invalid."""
     try:
         count = len(decode_list(tags, 0, len(tags), 0, MAX_TAGS, MAX_TAG_BYTES))
     except RecordFormatError:
         return None
-    return hash_tags([tags[2:]] * count)  # of several tags only their number counts
+    return hash_tags([tags[2:]] * count)  # the hash of several tags depends on their number only
 
 
 @lru_cache(maxsize=1024)
-def are_properties(properties: bytes) -> bool:
-    """Whether bytes are properties: a list of names and values, no name twice."""
+def are_valid_properties(properties: bytes) -> bool:
+    """Return whether the bytes are a list of names and values with unique names."""
     try:
         pairs = decode_list(properties, 0, len(properties), 0, MAX_PROPERTIES_BYTES, MAX_PROPERTIES_BYTES)
     except RecordFormatError:
@@ -52,11 +53,13 @@ def are_properties(properties: bytes) -> bool:
     return len(pairs) % 2 == 0 and len(set(pairs[::2])) * 2 == len(pairs)
 
 
-def is_sound_but_for_crcs(columns: RecordColumns, stage: Stage, limits: RecordLimits) -> bool:
-    """Whether the records are those of one template and follow every rule, the checksums aside."""
+def is_uniform_and_valid(columns: RecordColumns, stage: Stage, limits: RecordLimits) -> bool:
+    """Return ``True`` if the batch is uniform and valid, apart from checksums."""
     words = columns.words
     first = columns.set_everywhere
-    if columns.set_anywhere[Word.TAG_HASH] != first[Word.TAG_HASH] or not header_is_sound(columns, stage, limits):
+    if columns.set_anywhere[HeaderWord.TAG_HASH] != first[HeaderWord.TAG_HASH] or not headers_are_valid(
+        columns, stage, limits
+    ):
         return False
 
     if columns.layout is None or columns.layout[-1] > COMPARED_BYTES:
@@ -64,10 +67,11 @@ def is_sound_but_for_crcs(columns: RecordColumns, stage: Stage, limits: RecordLi
     *_, tags, keys, properties, width = columns.layout
 
     size = columns.sizes
-    padding = size - words[:, Word.BODY] - (FIXED_BYTES + width)
+    padding = size - words[:, HeaderWord.BODY] - (FIXED_BYTES + width)
     if (padding.view(np.uint64) > 7).any():
         return False
-    last_eight = np.ndarray((columns.data.size - 7,), ">u8", columns.buffer, 0, (1,))[columns.starts + (size - 8)]
+    every_eight = np.ndarray((columns.data.size - 7,), ">u8", columns.buffer, 0, (1,))
+    last_eight = every_eight[columns.starts + (size - 8)]
     if (last_eight & padding_masks[padding]).any():
         return False
 
@@ -75,9 +79,9 @@ def is_sound_but_for_crcs(columns: RecordColumns, stage: Stage, limits: RecordLi
     if rows is None or not rows.tobytes().isascii():
         return False
     one = rows[0].tobytes()
-    if hash_of_tags(one[tags:keys]) != first[Word.TAG_HASH] or not are_properties(one[properties:]):
+    if encoded_tags_hash(one[tags:keys]) != first[HeaderWord.TAG_HASH] or not are_valid_properties(one[properties:]):
         return False
-    # One key at most: its length, like the tags and properties, is the same in all.
+    # At most one key: its length is the same in all records, like the tags and properties.
     fixed_until = keys
     if keys != properties:
         if properties - keys - 2 > MAX_KEY_BYTES or one[keys : keys + 2] != (properties - keys - 2).to_bytes(2, "big"):
@@ -85,5 +89,5 @@ def is_sound_but_for_crcs(columns: RecordColumns, stage: Stage, limits: RecordLi
         fixed_until = keys + 2
     count = len(columns)
     same_tags = rows[:, tags:fixed_until].tobytes() == one[tags:fixed_until] * count
-    columns.of_one_template = same_tags and rows[:, properties:].tobytes() == one[properties:] * count
-    return columns.of_one_template
+    columns.is_uniform = same_tags and rows[:, properties:].tobytes() == one[properties:] * count
+    return columns.is_uniform

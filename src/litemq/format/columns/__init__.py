@@ -1,4 +1,4 @@
-"""Many records of version 2 by column: header fields, part positions, string lists and key hashes.
+"""Columns of many records, version 2: header fields, part positions, string lists, key hashes.
 
 Entry points: ``RecordColumns`` holds the headers and the part positions of a batch; ``ListColumn``
 the tags, keys or properties of its records; ``hash_keys`` and ``tag_hashes`` hash them.

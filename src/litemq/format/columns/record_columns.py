@@ -1,4 +1,4 @@
-"""Many records of version 2 at once: the columnar codec.
+"""Record columns: the columnar codec, for many records of version 2 at once.
 
 No loop here runs over messages if it can run over columns. One gather reads the fixed parts of all
 records, one cumulative sum gives the positions of all variable parts, and the lists inside them are
@@ -21,7 +21,7 @@ from litemq.format.columns.string_lists import COMPARED_BYTES, ListColumn, Strin
 from litemq.format.limits import MAX_KEYS, MAX_PROPERTIES_BYTES, MAX_TAGS
 from litemq.format.record import FIXED_BYTES, Buffer
 
-__all__ = ["BODY_AT", "HEADER", "PARTS", "TAGS_AT", "RecordColumns", "Word"]
+__all__ = ["BODY_AT", "HEADER", "PARTS", "TAGS_AT", "HeaderWord", "RecordColumns"]
 
 HEADER: Final = np.dtype(
     [
@@ -57,16 +57,27 @@ HEADER: Final = np.dtype(
 )
 assert HEADER.itemsize == FIXED_BYTES
 
-# The variable parts in their order; ``bounds[PARTS.index(name)]`` is where a part begins and the next row where it ends.
-PARTS: Final = ("message_id", "topic", "transaction_id", "sharding_key", "born_host", "tags", "keys", "properties", "body")
+# The variable parts in their order. ``bounds[PARTS.index(name)]`` has the starts of a part, the
+# next row its ends.
+PARTS: Final = (
+    "message_id",
+    "topic",
+    "transaction_id",
+    "sharding_key",
+    "born_host",
+    "tags",
+    "keys",
+    "properties",
+    "body",
+)
 TAGS_AT: Final = PARTS.index("tags")
 BODY_AT: Final = PARTS.index("body")
 _FIXED: Final = np.dtype((np.void, FIXED_BYTES))
 _PRODUCER: Final = np.dtype([("producer_id", ">u8"), ("sequence", ">u8")])
 
 
-class Word(IntEnum):
-    """The header in numbers of 32 bits; of a field with 64, the first name is its upper half."""
+class HeaderWord(IntEnum):
+    """The 32-bit words of the header. A 64-bit field is two words, the upper half first."""
 
     SIZE = 0
     MAGIC = 1
@@ -96,7 +107,7 @@ class Word(IntEnum):
     SEQUENCE_LOW = 25
     TAG_HASH = 26
     FLAGS = 27
-    MEANING = 28
+    ATTRIBUTES = 28
     ID_AND_TOPIC = 29
     TRANSACTION_AND_SHARDING = 30
     HOST_AND_ZERO = 31
@@ -107,7 +118,7 @@ class Word(IntEnum):
 
 
 def sizes_between(starts: npt.NDArray[np.int64], end: int) -> npt.NDArray[np.int64]:
-    """The sizes of records that stand one behind another, the last of them before ``end``."""
+    """Return the sizes of consecutive records, the last of which ends at ``end``."""
     sizes = np.empty_like(starts)
     if starts.size:
         np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
@@ -116,36 +127,36 @@ def sizes_between(starts: npt.NDArray[np.int64], end: int) -> npt.NDArray[np.int
 
 
 class RecordColumns:
-    """The records that begin at ``starts`` in a buffer. Every start must come from a scan: 144 bytes and the whole record are there."""
+    """The records at ``starts`` in a buffer. The starts must come from a scan."""
 
     def __init__(self, buffer: Buffer, starts: npt.NDArray[np.int64]) -> None:
         self.buffer = buffer
         self.data = np.frombuffer(buffer, np.uint8)
         self.starts = np.ascontiguousarray(starts, np.int64)
-        self.of_one_template = False  # whether all are known to have the same tags and the same properties
+        self.is_uniform = False  # all records are known to have equal tags and properties
 
     def __len__(self) -> int:
         return int(self.starts.size)
 
     def subset(self, which: npt.NDArray[np.int64]) -> RecordColumns:
-        """Some of the records."""
+        """Return the columns of the records ``which``."""
         return RecordColumns(self.buffer, self.starts[which])
 
     @cached_property
     def header(self) -> npt.NDArray[np.void]:
         """The fixed part of every record."""
-        # One gather: an item of 144 bytes begins at each byte of the buffer.
+        # One gather, from a view with an overlapping item at each byte of the buffer.
         beginning_anywhere = np.ndarray((max(0, self.data.size - FIXED_BYTES + 1),), _FIXED, self.buffer, 0, (1,))
         return beginning_anywhere[self.starts].view(HEADER)
 
     def forget_headers(self) -> None:
-        """The headers have changed: whoever asks for them next is told what they say now."""
+        """Drop cached headers after the buffer has changed."""
         if "header" in self.__dict__:
             for name in ("header", "words", "set_anywhere", "set_everywhere"):
                 self.__dict__.pop(name, None)
 
-    def _word(self, word: Word) -> npt.NDArray[np.uint32]:
-        """One of ``words``; where they have not been gathered, without the others."""
+    def _word(self, word: HeaderWord) -> npt.NDArray[np.uint32]:
+        """Return one column of ``words``, without gathering the others."""
         if "words" in self.__dict__:
             return self.words[:, word]
         beginning_anywhere = np.ndarray((max(0, self.data.size - 3),), ">u4", self.buffer, 0, (1,))
@@ -154,23 +165,25 @@ class RecordColumns:
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
         """The size of every record."""
-        return self._word(Word.SIZE).astype(np.int64)
+        return self._word(HeaderWord.SIZE).astype(np.int64)
 
     @cached_property
     def tag_hashes(self) -> npt.NDArray[np.uint32]:
         """The hash of every record's tags."""
-        return self._word(Word.TAG_HASH)
+        return self._word(HeaderWord.TAG_HASH)
 
     @property
     def producers(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-        """The producer of every record, and its number there, without the rest of the headers; one of 2^63 and more is negative."""
-        beginning_anywhere = np.ndarray((max(0, self.data.size - _PRODUCER.itemsize + 1),), _PRODUCER, self.buffer, 0, (1,))
-        found = beginning_anywhere[self.starts + 4 * Word.PRODUCER_ID]
+        """The producer id and sequence of every record; sequences from 2^63 on are negative."""
+        beginning_anywhere = np.ndarray(
+            (max(0, self.data.size - _PRODUCER.itemsize + 1),), _PRODUCER, self.buffer, 0, (1,)
+        )
+        found = beginning_anywhere[self.starts + 4 * HeaderWord.PRODUCER_ID]
         return found["producer_id"].astype(np.uint64), found["sequence"].astype(np.int64)
 
     @cached_property
     def words(self) -> npt.NDArray[np.uint32]:
-        """The headers as numbers of 32 bits, a row each."""
+        """The headers as 32-bit words, one row per record."""
         return self.header.view(">u4").reshape(len(self), FIXED_BYTES // 4).astype(np.uint32)
 
     @cached_property
@@ -187,8 +200,11 @@ class RecordColumns:
 
     @cached_property
     def layout(self) -> list[int] | None:
-        """Where the parts begin, counted from the first, if that is the same in all records; the last number is where the bodies begin."""
-        lengths = slice(Word.ID_AND_TOPIC, Word.BODY)
+        """The starts of the parts, relative to the first part, if they are the same in all records.
+
+        The last number is the start of the body.
+        """
+        lengths = slice(HeaderWord.ID_AND_TOPIC, HeaderWord.BODY)
         same = self.set_everywhere[lengths]
         if not len(self) or self.set_anywhere[lengths] != same:
             return None
@@ -197,9 +213,9 @@ class RecordColumns:
 
     @cached_property
     def rows(self) -> npt.NDArray[np.uint8] | None:
-        """All that stands between the headers and the bodies, a row a record, if the layout is the same in all and not too wide.
+        """The bytes between header and body, one row per record, if all have one short layout.
 
-        Only where the lengths were found to add up.
+        Valid only if the lengths add up.
         """
         if self.layout is None or self.layout[-1] > COMPARED_BYTES:
             return None
@@ -207,44 +223,46 @@ class RecordColumns:
 
     @cached_property
     def bounds(self) -> npt.NDArray[np.int64]:
-        """Where each part of all records begins, a row a part, and in the last row where the bodies end."""
+        """The starts of all parts, one row per part; the last row has the ends of the bodies."""
         words = self.words
         bounds = np.empty((len(PARTS) + 1, len(self)), np.int64)
         if self.layout is not None:
             np.add(self.starts, np.array(self.layout)[:, None] + FIXED_BYTES, out=bounds[:-1])
-            np.add(bounds[-2], words[:, Word.BODY], out=bounds[-1])
+            np.add(bounds[-2], words[:, HeaderWord.BODY], out=bounds[-1])
             return bounds
         np.add(self.starts, FIXED_BYTES, out=bounds[0])
-        pairs = words[:, Word.ID_AND_TOPIC : Word.TAGS].T
+        pairs = words[:, HeaderWord.ID_AND_TOPIC : HeaderWord.TAGS].T
         bounds[1:6:2] = pairs >> 16
         bounds[2:6:2] = pairs[:2] & 0xFFFF
-        bounds[6:] = words[:, Word.TAGS :].T
+        bounds[6:] = words[:, HeaderWord.TAGS :].T
         return np.cumsum(bounds, axis=0, out=bounds)
 
     def part(self, name: str) -> Strings:
-        """One variable part of every record."""
+        """Return one variable part of every record."""
         at = PARTS.index(name)
         begins = self.bounds[at]
         return Strings(begins, self.bounds[at + 1] - begins)
 
-    def _list(self, name: str, *, most: int, may_be_shared: bool) -> ListColumn:
+    def _list(self, name: str, *, max_strings: int, may_be_shared: bool) -> ListColumn:
         at = PARTS.index(name)
-        column = ListColumn(self.data, self.bounds[at], self.bounds[at + 1], most=most, may_be_shared=may_be_shared)
-        if may_be_shared and self.of_one_template:
+        column = ListColumn(
+            self.data, self.bounds[at], self.bounds[at + 1], max_strings=max_strings, may_be_shared=may_be_shared
+        )
+        if may_be_shared and self.is_uniform:
             column.is_shared = True
         return column
 
     @cached_property
     def tags(self) -> ListColumn:
         """The tags of every record."""
-        return self._list("tags", most=MAX_TAGS, may_be_shared=True)
+        return self._list("tags", max_strings=MAX_TAGS, may_be_shared=True)
 
     @cached_property
     def keys(self) -> ListColumn:
-        """The keys of every record: hardly ever the same, so it is not worth a look."""
-        return self._list("keys", most=MAX_KEYS, may_be_shared=False)
+        """The keys of every record. They are hardly ever equal, so that is not tested."""
+        return self._list("keys", max_strings=MAX_KEYS, may_be_shared=False)
 
     @cached_property
     def properties(self) -> ListColumn:
-        """The names and values, in turn, of every record's properties."""
-        return self._list("properties", most=MAX_PROPERTIES_BYTES, may_be_shared=True)
+        """The properties of every record, as alternating names and values."""
+        return self._list("properties", max_strings=MAX_PROPERTIES_BYTES, may_be_shared=True)

@@ -1,4 +1,4 @@
-"""Strings by column: the insides of tags, keys and properties of many records, walked side by side."""
+"""String lists by column: tags, keys and properties of many records, decoded in parallel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
     "ListColumn",
     "StringLists",
     "Strings",
-    "all_alike",
+    "all_equal",
     "all_utf8",
     "maybe_repeated_names",
     "nonascii",
@@ -28,29 +28,33 @@ __all__ = [
 
 Positions = npt.NDArray[np.int64]
 
-# From here on few lists are still going: a numpy call for each of their strings costs more than plain Python does. Without this
-# bound, one record with thousands of empty properties would make the whole batch wait for it.
+# After this number of rounds, few lists are unfinished, and plain Python is faster than a numpy
+# call per round. Without this bound, one record with thousands of empty properties would slow down
+# the whole batch.
 _ROUNDS_TOGETHER: Final = 8
 _FEW_LISTS: Final = 64
 _VERY_FEW_LISTS: Final = 8
 
 _GATHER_BYTES: Final = 1 << 20
-COMPARED_BYTES: Final = 1024  # regions longer than this are looked at one by one
+COMPARED_BYTES: Final = 1024  # longer regions are checked one by one
 
 
 class Strings(NamedTuple):
-    """Strings of a buffer: where each begins, and how long it is."""
+    """Strings of a buffer: their positions and lengths."""
 
     positions: Positions
     lengths: Positions
 
-    def chosen(self, which: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Strings:
-        """Some of the strings."""
+    def select(self, which: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Strings:
+        """Return the strings ``which``."""
         return Strings(self.positions[which], self.lengths[which])
 
 
 class StringLists(NamedTuple):
-    """Lists of strings: list i has ``strings`` from ``offsets[i]`` to ``offsets[i + 1]``. ``broken`` names the lists that do not add up."""
+    """Lists of strings: list i has the strings ``offsets[i]`` … ``offsets[i + 1]``.
+
+    ``broken`` has the indexes of the lists that do not add up.
+    """
 
     offsets: Positions
     strings: Strings
@@ -59,12 +63,12 @@ class StringLists(NamedTuple):
 
     @property
     def counts(self) -> Positions:
-        """How many strings each list has."""
+        """The number of strings of each list."""
         return self.offsets[1:] - self.offsets[:-1]
 
 
 def spread(firsts: Positions, counts: Positions, step: int = 1) -> Positions:
-    """``firsts[i], firsts[i] + step, …``, ``counts[i]`` numbers of each, one behind another."""
+    """Return ``firsts[i], firsts[i] + step, …``, ``counts[i]`` numbers for each i, concatenated."""
     stops = np.cumsum(counts)
     numbers = np.arange(int(stops[-1]) if stops.size else 0)
     numbers -= np.repeat(stops - counts, counts)
@@ -75,24 +79,26 @@ def spread(firsts: Positions, counts: Positions, step: int = 1) -> Positions:
 
 
 def _u16_at(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint16]:
-    """The u16 that begins at each byte; the last byte has none, and reads as the one before it."""
+    """Return the u16 at each byte of ``data`` except the last."""
     return np.ndarray((max(0, data.size - 1),), ">u2", data.data, 0, (1,))
 
 
-def walk_lists(data: npt.NDArray[np.uint8], begins: Positions, ends: Positions, *, most: int) -> StringLists:
-    """Walk lists that fill ``begins … ends`` exactly, each string a u16 length and its bytes.
+def walk_lists(data: npt.NDArray[np.uint8], begins: Positions, ends: Positions, *, max_strings: int) -> StringLists:
+    """Decode lists that fill ``begins`` … ``ends`` exactly, each string a u16 length and its bytes.
 
-    A list with more than ``most`` strings is broken, and is not walked further.
+    A list with more than ``max_strings`` strings is broken.
     """
-    return _walk(data, begins, ends, None, most)
+    return _walk(data, begins, ends, None, max_strings)
 
 
 def walk_counted(data: npt.NDArray[np.uint8], begins: Positions, counts: Positions, ends: Positions) -> StringLists:
-    """Walk lists of ``counts`` strings that begin at ``begins`` and may not reach beyond ``ends``."""
+    """Decode lists of ``counts`` strings at ``begins`` that may not exceed ``ends``."""
     return _walk(data, begins, ends, counts, data.size)
 
 
-def _walk(data: npt.NDArray[np.uint8], begins: Positions, bounds: Positions, wanted: Positions | None, most: int) -> StringLists:
+def _walk(
+    data: npt.NDArray[np.uint8], begins: Positions, bounds: Positions, wanted: Positions | None, max_strings: int
+) -> StringLists:
     lengths_at = _u16_at(data)
     if wanted is None and begins.size >= _VERY_FEW_LISTS:
         alone = lengths_at[np.minimum(begins, lengths_at.size - 1)].astype(np.int64)
@@ -108,28 +114,30 @@ def _walk(data: npt.NDArray[np.uint8], begins: Positions, bounds: Positions, wan
     number = 0
     while lanes.size:
         if lanes.size < _FEW_LISTS and (number >= _ROUNDS_TOGETHER or lanes.size < _VERY_FEW_LISTS):
-            _walk_one_by_one(data, lanes, number, ends, bounds, wanted, most, counts, rounds, broken)
+            _walk_one_by_one(data, lanes, number, ends, bounds, wanted, max_strings, counts, rounds, broken)
             break
-        if number == most:
+        if number == max_strings:
             broken.append(lanes)
             break
-        # A length that stands across the bound reads as anything; then the string's end is beyond the bound, too.
+        # A length that crosses the bound may have any value; then the string exceeds it, too.
         length = lengths_at[np.minimum(at, lengths_at.size - 1)].astype(np.int64)
         position = at + 2
-        following = position + length
-        inside = following <= bound
+        string_end = position + length
+        inside = string_end <= bound
         if not inside.all():
             broken.append(lanes[~inside])
-            lanes, position, length, following, bound = (x[inside] for x in (lanes, position, length, following, bound))
+            lanes, position, length, string_end, bound = (
+                x[inside] for x in (lanes, position, length, string_end, bound)
+            )
         rounds.append((lanes, position, length))
         number += 1
         counts[lanes] = number
-        ends[lanes] = following
-        going = following < bound if wanted is None else number < wanted[lanes]
-        if going.all():
-            at = following
+        ends[lanes] = string_end
+        unfinished = string_end < bound if wanted is None else number < wanted[lanes]
+        if unfinished.all():
+            at = string_end
             continue
-        lanes, at, bound = lanes[going], following[going], bound[going]
+        lanes, at, bound = lanes[unfinished], string_end[unfinished], bound[unfinished]
     return _assemble(counts, rounds, ends, broken)
 
 
@@ -140,19 +148,19 @@ def _walk_one_by_one(
     ends: Positions,
     bounds: Positions,
     wanted: Positions | None,
-    most: int,
+    max_strings: int,
     counts: Positions,
     rounds: list[tuple[Positions, Positions, Positions]],
     broken: list[Positions],
 ) -> None:
-    """Finish the few lists that are longer than the others. ``rounds`` then holds, for each, its remaining strings as one entry."""
+    """Finish the few longest lists. Append the remaining strings of each to ``rounds``."""
     view = data.data
     for lane in lanes.tolist():
         at, bound = int(ends[lane]), int(bounds[lane])
         positions, lengths = array("q"), array("q")
         left = int(wanted[lane]) - number if wanted is not None else -1
         while left > 0 or (left < 0 and at < bound):
-            if number + len(positions) == most or at + 2 > bound:
+            if number + len(positions) == max_strings or at + 2 > bound:
                 broken.append(np.array([lane]))
                 break
             length = view[at] << 8 | view[at + 1]
@@ -165,7 +173,7 @@ def _walk_one_by_one(
             left -= left > 0
         counts[lane] = number + len(positions)
         ends[lane] = at
-        # -1 - lane: these are consecutive strings of one list, not one string each of several lists.
+        # -1 - lane marks consecutive strings of one list, instead of one string of each list.
         rounds.append((np.array([-1 - lane]), np.frombuffer(positions, np.int64), np.frombuffer(lengths, np.int64)))
 
 
@@ -189,17 +197,18 @@ def _assemble(
             number += 1
         positions[slot] = position
         lengths[slot] = length
-    return StringLists(offsets, Strings(positions, lengths), ends, np.concatenate(broken) if broken else np.empty(0, np.int64))
+    broken_lists = np.concatenate(broken) if broken else np.empty(0, np.int64)
+    return StringLists(offsets, Strings(positions, lengths), ends, broken_lists)
 
 
 def rows_at(data: npt.NDArray[np.uint8], positions: Positions, width: int) -> npt.NDArray[np.uint8]:
-    """``data[p : p + width]`` for all positions, as the rows of a matrix: one copy of ``width`` bytes each."""
+    """Return ``data[p : p + width]`` for all positions as rows of a matrix."""
     items = np.ndarray((data.size - width + 1,), np.dtype((np.void, width)), data.data, 0, (1,))
     return items[positions].view(np.uint8).reshape(positions.size, width)
 
 
-def all_alike(data: npt.NDArray[np.uint8], strings: Strings) -> bool:
-    """Whether the strings are all the same, and not too long to be compared quickly."""
+def all_equal(data: npt.NDArray[np.uint8], strings: Strings) -> bool:
+    """Return ``True`` if all strings are equal; ``False`` also if they are too long to compare."""
     if strings.lengths.size == 0:
         return True
     length = int(strings.lengths[0])
@@ -212,56 +221,65 @@ def all_alike(data: npt.NDArray[np.uint8], strings: Strings) -> bool:
 
 
 class ListColumn:
-    """One list of every record: its tags, its keys, or the names and values of its properties."""
+    """A list of every record: tags, keys, or alternating names and values of properties."""
 
-    def __init__(self, data: npt.NDArray[np.uint8], begins: Positions, ends: Positions, *, most: int, may_be_shared: bool) -> None:
+    def __init__(
+        self,
+        data: npt.NDArray[np.uint8],
+        begins: Positions,
+        ends: Positions,
+        *,
+        max_strings: int,
+        may_be_shared: bool,
+    ) -> None:
         self.data = data
         self.begins = begins
         self.ends = ends
-        self._most = most
+        self._max_strings = max_strings
         self._may_be_shared = may_be_shared
 
     @cached_property
     def is_empty(self) -> bool:
-        """Whether no record has any."""
+        """Whether the lists of all records are empty."""
         return bool((self.begins == self.ends).all())
 
     @cached_property
     def is_shared(self) -> bool:
-        """Whether all records have the same, as those of one producer often do: then the first speaks for all."""
-        return self._may_be_shared and all_alike(self.data, Strings(self.begins, self.ends - self.begins))
+        """Whether all records have the same list, as those of one producer often do."""
+        return self._may_be_shared and all_equal(self.data, Strings(self.begins, self.ends - self.begins))
 
     @property
     def first(self) -> bytes:
-        """The first record's list."""
+        """The encoded list of the first record."""
         return self.data[int(self.begins[0]) : int(self.ends[0])].tobytes()
 
     @cached_property
     def first_strings(self) -> list[bytes]:
         """The strings of the first record's list."""
-        strings = walk_lists(self.data, self.begins[:1], self.ends[:1], most=self._most).strings
-        return [self.data[p : p + n].tobytes() for p, n in zip(strings.positions.tolist(), strings.lengths.tolist(), strict=True)]
+        strings = walk_lists(self.data, self.begins[:1], self.ends[:1], max_strings=self._max_strings).strings
+        bounds = zip(strings.positions.tolist(), strings.lengths.tolist(), strict=True)
+        return [self.data[p : p + n].tobytes() for p, n in bounds]
 
     @property
     def offsets(self) -> Positions:
-        """How many strings the lists before each one have, and how many all have."""
+        """The number of strings before each list, and the total."""
         return np.arange(self.begins.size + 1) * len(self.first_strings) if self.is_shared else self.lists.offsets
 
     @cached_property
     def lists(self) -> StringLists:
         """The list of every record."""
-        return walk_lists(self.data, self.begins, self.ends, most=self._most)
+        return walk_lists(self.data, self.begins, self.ends, max_strings=self._max_strings)
 
 
 def nonascii(data: npt.NDArray[np.uint8], begins: Positions, ends: Positions) -> npt.NDArray[np.bool_]:
-    """Which of the regions hold a byte above 0x7F."""
+    """Mark the regions with a byte above 0x7F."""
     marks = np.zeros(begins.size, np.bool_)
     lengths = ends - begins
     longest, shortest = int(lengths.max()), int(lengths.min())
     if longest == 0:
         return marks
     if longest <= 2 * shortest and longest <= COMPARED_BYTES:
-        # What begins the regions and what ends them, overlapping, is all of them.
+        # The heads and the tails of the regions overlap and cover them completely.
         heads = rows_at(data, begins, shortest)
         tails = heads if longest == shortest else rows_at(data, ends - shortest, shortest)
         for rows in (heads, tails):
@@ -275,12 +293,12 @@ def nonascii(data: npt.NDArray[np.uint8], begins: Positions, ends: Positions) ->
 
 
 def maybe_repeated_names(data: npt.NDArray[np.uint8], properties: StringLists, among: Positions) -> Positions:
-    """Those of some lists of names and values in which two names have one hash: nearly always one name twice, but the names decide."""
+    """Return those of ``among`` in which two names have the same hash; they may still differ."""
     if among.size == 0:
         return among
     names = properties.counts[among] >> 1
     which = spread(properties.offsets[among], names, 2)
-    hashes = crc32c_of_strings(data, *properties.strings.chosen(which))
+    hashes = crc32c_of_strings(data, *properties.strings.select(which))
     identities = np.sort(np.repeat(among, names) << 32 | hashes)
     doubtful = np.zeros(properties.offsets.size - 1, np.bool_)
     doubtful[identities[1:][identities[1:] == identities[:-1]] >> 32] = True
@@ -288,10 +306,10 @@ def maybe_repeated_names(data: npt.NDArray[np.uint8], properties: StringLists, a
 
 
 def all_utf8(data: npt.NDArray[np.uint8], strings: Strings) -> bool:
-    """Whether every one of the strings is valid UTF-8.
+    """Return whether every string is valid UTF-8.
 
-    They are copied one behind another with a zero byte between: no zero byte is part of a longer character, so the whole is
-    valid exactly if each string is.
+    Joins the strings with zero bytes. No zero byte is part of a longer character, so the whole is
+    valid if and only if each string is.
     """
     positions, lengths = strings
     total = int(lengths.sum())

@@ -1,6 +1,7 @@
-"""Many records of version 1 at once, for reading. The layout is in ``record.py``.
+"""Columns of many records, version 1, for reading. The layout is in ``v1/record.py``.
 
-Version 1 has its lengths between its parts, so the records are walked side by side, one field of all of them after another.
+In version 1 the lengths are between the parts, so a cursor moves through all records in parallel,
+one field at a time.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ __all__ = ["RecordColumnsV1", "find_faults_v1"]
 
 Longs = npt.NDArray[np.int64]
 
-_MEANING: Final = np.dtype([("type", "u1"), ("priority", "u1"), ("reliability", "u1"), ("delay_time", ">u8")])
-_PLACE: Final = np.dtype(
+_ATTRIBUTES: Final = np.dtype([("type", "u1"), ("priority", "u1"), ("reliability", "u1"), ("delay_time", ">u8")])
+_STORED: Final = np.dtype(
     [
         ("queue_id", ">u4"),
         ("queue_offset", ">i8"),
@@ -37,77 +38,81 @@ _PLACE: Final = np.dtype(
 
 
 class RecordColumnsV1:
-    """The version 1 records that begin at ``starts`` in a buffer. Every start must come from a scan of version 1."""
+    """The version 1 records at ``starts`` in a buffer. The starts must come from a scan."""
 
     def __init__(self, buffer: Buffer, starts: Longs) -> None:
         self.buffer = buffer
         self.data = np.frombuffer(buffer, np.uint8)
         self.starts = starts
-        walk = _Walk(self.data, starts)
-        self.magic = walk.numbers(">u4")
-        self.message_id = walk.string()
-        self.topic = walk.string()
-        self.tags = walk.strings()
-        self.keys = walk.strings()
-        self.properties = walk.strings(of_each=2)
-        self.body = walk.body()
-        self.meaning = walk.items(_MEANING)
-        self.transaction_id = walk.string()
-        self.status = walk.numbers("u1")
-        self.sharding_key = walk.string()
-        self.broadcast = walk.numbers("u1")
-        self.born_timestamp = walk.items(np.dtype(">u8"))
-        self.born_host = walk.string()
-        self.store_host = walk.string()
-        self.place = walk.items(_PLACE)
-        self.sizes = walk.ends - starts
-        self.broken = walk.broken | (walk.at != walk.ends)
+        cursor = _Cursor(self.data, starts)
+        self.magic = cursor.numbers(">u4")
+        self.message_id = cursor.string()
+        self.topic = cursor.string()
+        self.tags = cursor.strings()
+        self.keys = cursor.strings()
+        self.properties = cursor.strings(per_item=2)
+        self.body = cursor.body()
+        self.attributes = cursor.items(_ATTRIBUTES)
+        self.transaction_id = cursor.string()
+        self.status = cursor.numbers("u1")
+        self.sharding_key = cursor.string()
+        self.broadcast = cursor.numbers("u1")
+        self.born_timestamp = cursor.items(np.dtype(">u8"))
+        self.born_host = cursor.string()
+        self.store_host = cursor.string()
+        self.stored = cursor.items(_STORED)
+        self.sizes = cursor.ends - starts
+        self.broken = cursor.broken | (cursor.at != cursor.ends)
 
     def __len__(self) -> int:
         return int(self.starts.size)
 
     def subset(self, which: Longs) -> RecordColumnsV1:
-        """Some of the records."""
+        """Return the columns of the records ``which``."""
         return RecordColumnsV1(self.buffer, self.starts[which])
 
     @property
     def kinds(self) -> Longs:
-        """What each record is in the log, from its status and its type."""
+        """The kind of each record, from its status and its type."""
         kinds = np.array([RecordKind.MESSAGE, RecordKind.HALF, RecordKind.COMMITTED, RecordKind.HALF])[self.status & 3]
-        delayed = (self.status == MessageStatus.NORMAL) & (self.meaning["type"] == MessageType.DELAY)
+        delayed = (self.status == MessageStatus.NORMAL) & (self.attributes["type"] == MessageType.DELAY)
         return np.where(delayed, np.int64(RecordKind.PENDING), kinds)
 
 
-class _Walk:
-    """A place in each record, moved over one field of all of them at a time, never beyond a record's end."""
+class _Cursor:
+    """A position in each record, moved by one field at a time, never beyond a record's end."""
 
     def __init__(self, data: npt.NDArray[np.uint8], starts: Longs) -> None:
         self.data = data
         self.ends = starts
         self.broken = np.zeros(starts.size, np.bool_)
-        self._safe = starts  # where at least MIN_BYTES_V1 bytes can be read
+        self._safe = starts  # positions with at least MIN_BYTES_V1 readable bytes
         self.at = starts
         self.ends = starts + MIN_BYTES_V1
         self.ends = starts + 4 + self.numbers(">u4")
 
-    def _pass(self, count: Longs | int) -> Longs:
-        """Go over ``count`` bytes and return where they begin; where they are not there, the record is broken and goes nowhere."""
-        here = self.at
-        following = here + count
-        beyond = following > self.ends
+    def _advance(self, count: Longs | int) -> Longs:
+        """Advance by ``count`` bytes and return the old positions.
+
+        A record that has fewer bytes is broken; its cursor moves to a safe position.
+        """
+        begin = self.at
+        end = begin + count
+        beyond = end > self.ends
         if beyond.any():
             self.broken = self.broken | beyond
-            here = np.where(beyond, self._safe, here)
-            following = np.where(beyond, self._safe, following)
-        self.at = following
-        return here
+            begin = np.where(beyond, self._safe, begin)
+            end = np.where(beyond, self._safe, end)
+        self.at = end
+        return begin
 
     def items(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        here = self._pass(dtype.itemsize)
-        if here.size == 0:
+        begin = self._advance(dtype.itemsize)
+        if begin.size == 0:
             return np.empty(0, dtype)
-        raw = np.ndarray((self.data.size - dtype.itemsize + 1,), np.dtype((np.void, dtype.itemsize)), self.data.data, 0, (1,))
-        return raw[here].view(dtype)
+        item = np.dtype((np.void, dtype.itemsize))
+        raw = np.ndarray((self.data.size - dtype.itemsize + 1,), item, self.data.data, 0, (1,))
+        return raw[begin].view(dtype)
 
     def numbers(self, dtype: str) -> Longs:
         return self.items(np.dtype(dtype)).astype(np.int64)
@@ -121,14 +126,14 @@ class _Walk:
 
     def _part(self, lengths: Longs) -> Strings:
         was_broken = self.broken
-        positions = self._pass(lengths)
+        positions = self._advance(lengths)
         if self.broken is not was_broken:
             lengths = np.where(self.broken, 0, lengths)
         return Strings(positions, lengths)
 
-    def strings(self, of_each: int = 1) -> StringLists:
-        counts = self.numbers(">u4") * of_each
-        # A count is believed only as far as there are bytes: each string needs two.
+    def strings(self, per_item: int = 1) -> StringLists:
+        counts = self.numbers(">u4") * per_item
+        # Reject counts that cannot fit: each string needs at least two bytes.
         beyond = counts * 2 > self.ends - self.at
         if beyond.any():
             self.broken = self.broken | beyond
@@ -142,30 +147,37 @@ class _Walk:
 
 
 def find_faults_v1(columns: RecordColumnsV1, *, limits: RecordLimits = DEFAULT_LIMITS) -> Longs:
-    """The numbers of the records that are not valid, rising."""
+    """Return the indexes of the invalid records, ascending."""
     if columns.broken.any():
         kept = np.flatnonzero(~columns.broken)
         rest = find_faults_v1(columns.subset(kept), limits=limits) if kept.size else kept
         return np.sort(np.concatenate((np.flatnonzero(columns.broken), kept[rest])))
     if len(columns) == 0:
         return np.empty(0, np.int64)
-    meaning, place = columns.meaning, columns.place
+    attributes, stored = columns.attributes, columns.stored
     marks = (columns.magic != MAGIC_V1) | (columns.sizes > limits.max_record_bytes)
-    marks |= (meaning["type"] > 4) | (meaning["reliability"] > 3) | (columns.status > 3) | (columns.broadcast > 1)
-    marks |= (place["queue_offset"] < 0) | (place["commitlog_offset"] < 0)
+    marks |= (attributes["type"] > 4) | (attributes["reliability"] > 3) | (columns.status > 3) | (columns.broadcast > 1)
+    marks |= (stored["queue_offset"] < 0) | (stored["commitlog_offset"] < 0)
     for times in (
-        meaning["delay_time"],
+        attributes["delay_time"],
         columns.born_timestamp,
-        place["store_timestamp"],
-        place["consume_start_time"],
-        place["consume_end_time"],
+        stored["store_timestamp"],
+        stored["consume_start_time"],
+        stored["consume_end_time"],
     ):
         marks |= times > LATEST_TIME_MS
 
     doubtful = np.zeros(len(columns), np.bool_)
     several = np.flatnonzero(columns.properties.counts > 2)
     doubtful[maybe_repeated_names(columns.data, columns.properties, several)] = True
-    named = (columns.message_id, columns.topic, columns.transaction_id, columns.sharding_key, columns.born_host, columns.store_host)
+    named = (
+        columns.message_id,
+        columns.topic,
+        columns.transaction_id,
+        columns.sharding_key,
+        columns.born_host,
+        columns.store_host,
+    )
     inside = (columns.tags.strings, columns.keys.strings, columns.properties.strings)
     every = Strings(*(np.concatenate([strings[i] for strings in (*named, *inside)]) for i in (0, 1)))
     if not all_utf8(columns.data, every):

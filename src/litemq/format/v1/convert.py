@@ -1,8 +1,8 @@
-"""Many messages at once from version 1 to version 2, and back. The layouts are in ``v1/record.py`` and ``record.py``.
+"""Conversion of many records between versions 1 and 2.
 
-What the producer wrote is kept byte for byte, as far as both layouts have it: every part of variable size stands in both in one piece, only
-its length or the number of its strings stands elsewhere. Version 1 lacks expire_at, producer_id, sequence and the body's codec; they are
-neutral after ``upgrade``, and gone after ``downgrade``.
+The conversion copies the producer's parts byte for byte: both layouts have each of them in one
+piece, with lengths and counts elsewhere. Version 1 lacks expire_at, producer_id, sequence and the
+body's codec: ``upgrade`` sets neutral values, ``downgrade`` drops them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _LIST_COUNT_BYTES = 4
 _PRODUCER_CRC_AT = 8
 
 
-# To version 2 -----------------------------------------------------------------------------------------------------------------
+# To version 2 -------------------------------------------------------------------------------------
 
 
 def upgrade(columns: RecordColumnsV1) -> RecordColumns:
-    """Valid records as a producer sends them today, one behind another in a new buffer: the broker's fields are zero.
+    """Convert valid records to version 2 as a producer sends them, in a new buffer.
 
-    Version 2 has limits that version 1 has not: ``check.find_faults`` says which records keep them.
+    Version 2 has limits that version 1 lacks: check the result with ``check.find_faults``.
     """
     parts = _parts(columns)
     lengths = np.stack([part.lengths for part in parts])
@@ -48,15 +48,15 @@ def upgrade(columns: RecordColumnsV1) -> RecordColumns:
     header["size"] = sizes
     header["magic"] = MAGIC
     header["born_timestamp"] = columns.born_timestamp
-    header["delay_time"] = columns.meaning["delay_time"]
+    header["delay_time"] = columns.attributes["delay_time"]
     header["tag_hash"] = tag_hashes(columns.data, columns.tags)
     for name in ("type", "priority", "reliability"):
-        header[name] = columns.meaning[name]
+        header[name] = columns.attributes[name]
     header["string_lengths"] = lengths[:TAGS_AT].T
     header["part_lengths"] = lengths[TAGS_AT:].T
 
     pieces = [_split(header), *_slices(columns.buffer, parts), map(bytes, (sizes - unpadded).tolist())]
-    buffer = bytearray(_interleaved(pieces))
+    buffer = bytearray(_interleave(pieces))
     begins, ends = (starts + PRODUCER_BYTES_AT).tolist(), (starts + sizes).tolist()
     crcs = np.array(crc32c_of_records(memoryview(buffer), begins, ends), ">u4").view(np.uint8).reshape(-1, 4)
     np.frombuffer(buffer, np.uint8)[starts[:, None] + np.arange(_PRODUCER_CRC_AT, _PRODUCER_CRC_AT + 4)] = crcs
@@ -64,7 +64,7 @@ def upgrade(columns: RecordColumnsV1) -> RecordColumns:
 
 
 def _parts(columns: RecordColumnsV1) -> list[Strings]:
-    """The variable parts in version 2's order; the numbers of strings in front of the lists stay behind."""
+    """Return the variable parts in the order of version 2, lists without their counts."""
     return [
         columns.message_id,
         columns.topic,
@@ -78,18 +78,18 @@ def _parts(columns: RecordColumnsV1) -> list[Strings]:
     ]
 
 
-def _list(behind: Longs, lists: StringLists) -> Strings:
-    begins = behind + _LIST_COUNT_BYTES
+def _list(previous_ends: Longs, lists: StringLists) -> Strings:
+    begins = previous_ends + _LIST_COUNT_BYTES
     return Strings(begins, lists.ends - begins)
 
 
-# To version 1 -----------------------------------------------------------------------------------------------------------------
+# To version 1 -------------------------------------------------------------------------------------
 
 
 def downgrade(columns: RecordColumns, bodies: Sequence[bytes], store_hosts: Sequence[bytes], position: int) -> bytes:
-    """Valid stored records in version 1, as they stand from byte ``position`` of a log of that version on.
+    """Convert valid stored records to version 1, for a log in which they begin at ``position``.
 
-    ``bodies`` are theirs, neither compressed nor encrypted. Times of consumption are 0; the status is committed where the kind is.
+    ``bodies`` are the plain bodies. Consumption times are 0.
     """
     header = columns.header
     parts = {name: columns.part(name) for name in PARTS[:-1]}
@@ -105,7 +105,7 @@ def downgrade(columns: RecordColumns, bodies: Sequence[bytes], store_hosts: Sequ
             rows[str(number)] = values
         return _split(rows)
 
-    return _interleaved(
+    return _interleave(
         [
             fixed((">u4", sizes - 4), (">u4", MAGIC_V1), (">u2", length["message_id"])),
             part["message_id"],
@@ -129,7 +129,11 @@ def downgrade(columns: RecordColumns, bodies: Sequence[bytes], store_hosts: Sequ
             part["transaction_id"],
             fixed(("u1", status), (">u2", length["sharding_key"])),
             part["sharding_key"],
-            fixed(("u1", header["type"] == MessageType.BROADCAST), (">u8", header["born_timestamp"]), (">u2", length["born_host"])),
+            fixed(
+                ("u1", header["type"] == MessageType.BROADCAST),
+                (">u8", header["born_timestamp"]),
+                (">u2", length["born_host"]),
+            ),
             part["born_host"],
             fixed((">u2", host_lengths)),
             store_hosts,
@@ -151,11 +155,11 @@ def _lengths(values: Sequence[bytes]) -> Longs:
     return np.fromiter(map(len, values), np.int64, len(values))
 
 
-# Pieces -----------------------------------------------------------------------------------------------------------------------
+# Pieces -------------------------------------------------------------------------------------------
 
 
 def _slices(buffer: Buffer, parts: Iterable[Strings]) -> list[list[bytes]]:
-    # Bodies may be long, and an index for each of their bytes would cost more than a slice for each of the parts does.
+    # A slice per part: numpy would need an index for each byte of long bodies.
     data = bytes(buffer)
     bounds = [(part.positions.tolist(), (part.positions + part.lengths).tolist()) for part in parts]
     return [[data[begin:end] for begin, end in zip(begins, ends, strict=True)] for begins, ends in bounds]
@@ -166,6 +170,6 @@ def _split(rows: npt.NDArray[np.void]) -> list[bytes]:
     return [raw[at : at + width] for at in range(0, len(raw), width)]
 
 
-def _interleaved(pieces: list[Iterable[bytes]]) -> bytes:
-    """The first of all pieces, then the second of all, and so on: record by record."""
+def _interleave(pieces: list[Iterable[bytes]]) -> bytes:
+    """Join the first items of all pieces, then the second, and so on: record by record."""
     return b"".join(chain.from_iterable(zip(*pieces, strict=True)))

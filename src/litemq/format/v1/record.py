@@ -1,9 +1,10 @@
-"""One record, version 1: the layout of the original storage document, byte for byte. Read everywhere, written only for export.
+"""Codec of one record, version 1, the original layout: read from old logs, written for export.
 
-All integers big-endian, strings UTF-8. It has no checksum: a cut or impossible record is noticed, a flipped bit of a body is not::
+All integers are big-endian, strings UTF-8. There is no checksum: truncation and impossible values
+are detected, a flipped bit in a body is not::
 
     bytes  field
-        4  length of everything behind this field
+        4  length of the rest of the record
         4  magic 0x4C4D5101: "LMQ", 1
       2+n  message_id
       2+n  topic
@@ -31,8 +32,9 @@ All integers big-endian, strings UTF-8. It has no checksum: a cut or impossible 
         8  consume_end_time (ms)
         4  consume_count
 
-Fields that this layout lacks (expire_at, producer_id, sequence, topic_id, epoch, origin, the body's codec) are absent when it is
-written and have their neutral value when it is read. The record's kind follows from the status and the type.
+Fields that this layout lacks (expire_at, producer_id, sequence, topic_id, epoch, origin, the body's
+codec) are dropped when it is written and have neutral values when it is read. The record's kind
+follows from the status and the type.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from litemq.format.record import Buffer, Problem
 from litemq.types import (
     LATEST_TIME_MS,
     BodyCodec,
-    ConsumerFacts,
+    ConsumerInfo,
     Durability,
     MessageStatus,
     MessageType,
@@ -63,14 +65,14 @@ MAGIC_V1: Final = 0x4C4D5101
 _LENGTH_AND_MAGIC: Final = struct.Struct(">II")
 _U16: Final = struct.Struct(">H")
 _U32: Final = struct.Struct(">I")
-_MEANING: Final = struct.Struct(
+_ATTRIBUTES: Final = struct.Struct(
     ">"
     "B"  # type
     "B"  # priority
     "B"  # reliability
     "Q"  # delay_time
 )
-_PLACE: Final = struct.Struct(
+_STORED: Final = struct.Struct(
     ">"
     "I"  # queue_id
     "q"  # queue_offset
@@ -82,8 +84,8 @@ _PLACE: Final = struct.Struct(
     "I"  # consume_count
 )
 
-# A record in which every string, list and body is empty, the leading length included.
-MIN_BYTES_V1: Final = 8 + 2 + 2 + 4 + 4 + 4 + 4 + _MEANING.size + 2 + 1 + 2 + 1 + 8 + 2 + 2 + _PLACE.size
+# The size of a record whose strings, lists and body are empty, with the leading length.
+MIN_BYTES_V1: Final = 8 + 2 + 2 + 4 + 4 + 4 + 4 + _ATTRIBUTES.size + 2 + 1 + 2 + 1 + 8 + 2 + 2 + _STORED.size
 
 _KIND_OF_STATUS: Final = {
     MessageStatus.NORMAL: RecordKind.MESSAGE,
@@ -93,19 +95,30 @@ _KIND_OF_STATUS: Final = {
 }
 
 
-def encode_record_v1(record: Record, stamp: Stamp, facts: ConsumerFacts | None = None, *, limits: RecordLimits = DEFAULT_LIMITS) -> bytes:
-    """A record's bytes in version 1. ``store_size`` is computed; a compressed or encrypted body cannot be told there and is refused."""
+def encode_record_v1(
+    record: Record, stamp: Stamp, facts: ConsumerInfo | None = None, *, limits: RecordLimits = DEFAULT_LIMITS
+) -> bytes:
+    """Encode a record in version 1; raise if its body is compressed or encrypted.
+
+    ``facts.store_size`` is ignored: the size is computed.
+    """
     if facts is None:
-        facts = ConsumerFacts(broadcast=record.type is MessageType.BROADCAST)
+        facts = ConsumerInfo(broadcast=record.type is MessageType.BROADCAST)
     if record.codec != BodyCodec.NONE or record.encrypted:
-        raise InvalidArgumentError("version 1 has no place for a body's codec: decompress and decrypt the body first")
+        raise InvalidArgumentError("version 1 cannot store a codec: decompress and decrypt the body first")
     if any(isinstance(strings, str) for strings in (record.tags, record.keys)):
-        raise InvalidArgumentError("tags and keys are sequences of strings, not one string")
+        raise InvalidArgumentError("tags and keys must be sequences of strings, not one string")
     if stamp.queue_offset < 0 or stamp.commitlog_offset < 0:
-        raise InvalidArgumentError("an offset in version 1 is never negative")
-    times = (record.delay_time, record.born_timestamp, stamp.store_timestamp, facts.consume_start_time, facts.consume_end_time)
+        raise InvalidArgumentError("offsets must not be negative")
+    times = (
+        record.delay_time,
+        record.born_timestamp,
+        stamp.store_timestamp,
+        facts.consume_start_time,
+        facts.consume_end_time,
+    )
     if min(times) < 0 or max(times) > LATEST_TIME_MS:
-        raise InvalidArgumentError(f"a time in version 1 is 0 … {LATEST_TIME_MS}")
+        raise InvalidArgumentError(f"times must be 0 … {LATEST_TIME_MS}")
     try:
         data = b"".join(
             (
@@ -118,7 +131,9 @@ def encode_record_v1(record: Record, stamp: Stamp, facts: ConsumerFacts | None =
                 *(_string(text) for pair in record.properties.items() for text in pair),
                 _U32.pack(len(record.body)),
                 record.body,
-                _MEANING.pack(MessageType(record.type), record.priority, Durability(record.reliability), record.delay_time),
+                _ATTRIBUTES.pack(
+                    MessageType(record.type), record.priority, Durability(record.reliability), record.delay_time
+                ),
                 _string(record.transaction_id),
                 bytes([MessageStatus(facts.status)]),
                 _string(record.sharding_key),
@@ -128,10 +143,10 @@ def encode_record_v1(record: Record, stamp: Stamp, facts: ConsumerFacts | None =
                 _string(facts.store_host),
             )
         )
-        size = 4 + len(data) + _PLACE.size
+        size = 4 + len(data) + _STORED.size
         if size > limits.max_record_bytes:
-            raise InvalidArgumentError(f"record of {size} bytes: at most {limits.max_record_bytes} are allowed (version 1)")
-        place = _PLACE.pack(
+            raise InvalidArgumentError(f"record of {size} bytes (version 1): use at most {limits.max_record_bytes}")
+        stored = _STORED.pack(
             stamp.queue_id,
             stamp.queue_offset,
             stamp.commitlog_offset,
@@ -141,7 +156,7 @@ def encode_record_v1(record: Record, stamp: Stamp, facts: ConsumerFacts | None =
             facts.consume_end_time,
             stamp.consume_count,
         )
-        return _U32.pack(size - 4) + data + place
+        return _U32.pack(size - 4) + data + stored
     except (struct.error, UnicodeEncodeError, OverflowError, ValueError) as error:
         raise InvalidArgumentError(f"a field does not fit version 1: {error}") from None
 
@@ -155,8 +170,8 @@ def _strings(values: tuple[str, ...]) -> bytes:
     return _U32.pack(len(values)) + b"".join(_string(value) for value in values)
 
 
-class _Walk:
-    """Reads a record's parts one after another and never beyond its end."""
+class _Cursor:
+    """A cursor that reads the parts of a record in order, never beyond its end."""
 
     __slots__ = ("at", "position", "raw")
 
@@ -171,7 +186,7 @@ class _Walk:
     def take(self, count: int) -> bytes:
         end = self.at + count
         if end > len(self.raw):
-            self.refuse(Problem.LENGTHS, "a part reaches beyond the record")
+            self.refuse(Problem.LENGTHS, "a part exceeds the record")
         part = self.raw[self.at : end]
         self.at = end
         return part
@@ -186,16 +201,16 @@ class _Walk:
             self.refuse(Problem.UTF8)
 
     def strings(self) -> tuple[str, ...]:
-        # A count is believed only as far as there are bytes: each string needs two.
+        # Reject counts that cannot fit: each string needs at least two bytes.
         count = self.count()
         if count * 2 > len(self.raw) - self.at:
-            self.refuse(Problem.LENGTHS, f"{count} strings cannot fit")
+            self.refuse(Problem.LENGTHS, f"{count} strings do not fit")
         return tuple([self.string() for _ in range(count)])
 
     def properties(self) -> dict[str, str]:
         count = self.count()
         if count * 4 > len(self.raw) - self.at:
-            self.refuse(Problem.LENGTHS, f"{count} properties cannot fit")
+            self.refuse(Problem.LENGTHS, f"{count} properties do not fit")
         properties = {self.string(): self.string() for _ in range(count)}
         if len(properties) != count:
             self.refuse(Problem.REPEATED_PROPERTY)
@@ -203,10 +218,11 @@ class _Walk:
 
 
 def decode_record_v1(buffer: Buffer, position: int = 0, *, limits: RecordLimits = DEFAULT_LIMITS) -> StoredRecord:
-    """The version 1 record that begins at ``position``; raises ``RecordFormatError`` for anything else."""
+    """Decode the version 1 record at ``position``. Raise ``RecordFormatError`` if it is invalid."""
     left = len(buffer) - position
     if position < 0 or left < MIN_BYTES_V1:
-        raise RecordFormatError(Problem.TRUNCATED.value, position, f"{max(0, left)} bytes are left, a record has at least {MIN_BYTES_V1}")
+        detail = f"{max(0, left)} bytes are left, but a record has at least {MIN_BYTES_V1}"
+        raise RecordFormatError(Problem.TRUNCATED.value, position, detail)
     length, magic = _LENGTH_AND_MAGIC.unpack_from(buffer, position)
     size = length + 4
     if magic != MAGIC_V1:
@@ -214,32 +230,31 @@ def decode_record_v1(buffer: Buffer, position: int = 0, *, limits: RecordLimits 
     if size < MIN_BYTES_V1 or size > limits.max_record_bytes:
         raise RecordFormatError(Problem.SIZE.value, position, f"{size} bytes")
     if size > left:
-        raise RecordFormatError(Problem.TRUNCATED.value, position, f"{size} bytes, of which {left} are here")
-    walk = _Walk(bytes(buffer[position : position + size]), 8, position)
+        raise RecordFormatError(Problem.TRUNCATED.value, position, f"{size} bytes, of which the buffer has {left}")
+    cursor = _Cursor(bytes(buffer[position : position + size]), 8, position)
 
-    message_id = walk.string()
-    topic = walk.string()
-    tags = walk.strings()
-    keys = walk.strings()
-    properties = walk.properties()
-    body = walk.take(walk.count())
-    message_type, priority, reliability, delay_time = _MEANING.unpack(walk.take(_MEANING.size))
-    transaction_id = walk.string()
-    (status,) = walk.take(1)
-    sharding_key = walk.string()
-    (broadcast,) = walk.take(1)
-    born_timestamp = int.from_bytes(walk.take(8), "big")
-    born_host = walk.string()
-    store_host = walk.string()
-    queue_id, queue_offset, commitlog_offset, store_size, store_timestamp, consume_start, consume_end, consume_count = _PLACE.unpack(
-        walk.take(_PLACE.size)
-    )
-    if walk.at != size:
-        walk.refuse(Problem.LENGTHS, f"the parts need {walk.at} bytes, the record has {size}")
+    message_id = cursor.string()
+    topic = cursor.string()
+    tags = cursor.strings()
+    keys = cursor.strings()
+    properties = cursor.properties()
+    body = cursor.take(cursor.count())
+    message_type, priority, reliability, delay_time = _ATTRIBUTES.unpack(cursor.take(_ATTRIBUTES.size))
+    transaction_id = cursor.string()
+    (status,) = cursor.take(1)
+    sharding_key = cursor.string()
+    (broadcast,) = cursor.take(1)
+    born_timestamp = int.from_bytes(cursor.take(8), "big")
+    born_host = cursor.string()
+    store_host = cursor.string()
+    stored = _STORED.unpack(cursor.take(_STORED.size))
+    queue_id, queue_offset, commitlog_offset, store_size, store_timestamp, consume_start, consume_end, count = stored
+    if cursor.at != size:
+        cursor.refuse(Problem.LENGTHS, f"the parts need {cursor.at} bytes, the record has {size}")
     if message_type > 4 or reliability > 3 or status > 3 or broadcast > 1 or queue_offset < 0 or commitlog_offset < 0:
-        walk.refuse(Problem.FIELD, "a field is out of range")
+        cursor.refuse(Problem.FIELD, "a field is out of range")
     if max(delay_time, born_timestamp, store_timestamp, consume_start, consume_end) > LATEST_TIME_MS:
-        walk.refuse(Problem.FIELD, "a time is out of range")
+        cursor.refuse(Problem.FIELD, "a time is out of range")
 
     known_status = MessageStatus(status)
     known_type = MessageType(message_type)
@@ -268,7 +283,7 @@ def decode_record_v1(buffer: Buffer, position: int = 0, *, limits: RecordLimits 
         store_timestamp=store_timestamp,
         queue_id=queue_id,
         kind=kind,
-        consume_count=consume_count,
+        consume_count=count,
     )
-    facts = ConsumerFacts(known_status, bool(broadcast), store_host, store_size, consume_start, consume_end)
+    facts = ConsumerInfo(known_status, bool(broadcast), store_host, store_size, consume_start, consume_end)
     return StoredRecord(record, stamp, size, 1, facts)

@@ -1,1 +1,1 @@
-"""Where a NameServer's facts live: the process itself can be restarted at any time."""
+"""The NameServer's persistent copy of broker registrations."""

@@ -1,8 +1,8 @@
-"""The facts of one NameServer in a SQLite file, with nothing else to install.
+"""A ``ClusterStore`` in a SQLite file.
 
-A commit is in the file when it returns, and stays there when the process is killed. It is not synced: a power cut leaves an earlier one.
-A damaged file is set aside and a new one begun, because the brokers say it all again within a heartbeat; that is better than a
-NameServer that does not start.
+A commit survives the death of the process, but not always a power failure, because it is not
+synced. The store renames a damaged file and starts with an empty one, so that the NameServer
+always starts; brokers register again within a heartbeat.
 """
 
 from __future__ import annotations
@@ -30,12 +30,19 @@ _SCHEMA: Final = files("litemq.nameserver.cluster_store").joinpath("schema.sql")
 _VERSION: Final = 1
 _SIDE_FILES: Final = ("", "-wal", "-shm", "-journal")
 _DAMAGED: Final = ".damaged"
-# What says nothing about the bytes. (A file that could be opened for writing and is "read-only" to SQLite has a damaged header.)
-_NO_DAMAGE: Final = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+# SQLite errors that do not mean damage. SQLITE_READONLY does: the file was opened for writing, so
+# SQLite must have found a damaged header.
+_NO_DAMAGE: Final = {
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+}
 
 
 class EmbeddedStore:
-    """Has its file to itself: a second NameServer on it is refused. Without a path it is in memory, and gone with the process."""
+    """A store that has the SQLite file ``path`` to itself; in memory if ``path`` is ``None``."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -52,10 +59,12 @@ class EmbeddedStore:
             name = str(self._path)
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))  # SQLite would let others read it
+                os.close(
+                    os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+                )  # SQLite would make it world-readable
             except OSError as error:
                 raise StorageError(
-                    f"cannot open {name}: {error.strerror}. Choose another data_path, or give this user the right to write"
+                    f"cannot open {name}: {error.strerror}. Choose another data_path, or grant write permission"
                 ) from error
         with self._explained():
             connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=0.2)
@@ -65,11 +74,11 @@ class EmbeddedStore:
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=NORMAL")
                 self._check_version(connection)
-                connection.execute("BEGIN IMMEDIATE")  # from here on the file is this process's own
+                connection.execute("BEGIN IMMEDIATE")  # takes the exclusive lock
                 connection.execute(_SCHEMA)
                 connection.execute(f"PRAGMA user_version={_VERSION}")
                 connection.execute("COMMIT")
-            self._read(connection)  # damage is found now, not later
+            self._read(connection)  # detects damage at start
         except BaseException:
             connection.close()
             raise
@@ -79,7 +88,8 @@ class EmbeddedStore:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version > _VERSION:
             raise StorageError(
-                f"{self._path} is of version {version}, this program knows {_VERSION}: upgrade it, or choose another data_path"
+                f"{self._path} has version {version}, this NameServer supports {_VERSION}: "
+                "upgrade the NameServer, or choose another data_path"
             )
 
     def _read(self, connection: sqlite3.Connection) -> list[StoredBroker]:
@@ -89,20 +99,20 @@ class EmbeddedStore:
 
     def _checked(self, name: object, facts: object, silent: object, crc: object) -> StoredBroker:
         if not (isinstance(facts, bytes) and silent in (0, 1) and crc == _crc(facts, bool(silent))):
-            raise CorruptStoreError(str(self._path), 0, f"the checksum of broker {name!r} does not fit")
+            raise CorruptStoreError(str(self._path), 0, f"wrong checksum of broker {name!r}")
         try:
             broker = StoredBroker(BrokerFacts.FromString(facts), bool(silent))
         except DecodeError as error:
-            raise CorruptStoreError(str(self._path), 0, f"broker {name!r} cannot be read: {error}") from error
+            raise CorruptStoreError(str(self._path), 0, f"broker {name!r} cannot be decoded: {error}") from error
         if broker.facts.name != name:
-            raise CorruptStoreError(str(self._path), 0, f"broker {broker.facts.name!r} stands under {name!r}")
+            raise CorruptStoreError(str(self._path), 0, f"broker {broker.facts.name!r} is stored as {name!r}")
         return broker
 
     def _set_aside(self, reason: CorruptStoreError) -> None:
         if self._path is None:
             raise reason
         aside = self._path.with_name(self._path.name + _DAMAGED)
-        _LOG.error("%s. It is set aside as %s and begun anew: the brokers will register again", reason, aside.name)
+        _LOG.error("%s. Renamed it to %s and created a new one; brokers will register again", reason, aside.name)
         for suffix in _SIDE_FILES:
             with contextlib.suppress(FileNotFoundError):
                 self._path.with_name(self._path.name + suffix).replace(self._path.with_name(aside.name + suffix))
@@ -115,14 +125,14 @@ class EmbeddedStore:
         except (sqlite3.Error, UnicodeError) as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise StoreLockedError(f"another NameServer has {self._path} open: stop it, or choose another data_path") from error
+                raise StoreLockedError(
+                    f"another NameServer has {self._path} open: stop it, or choose another data_path"
+                ) from error
             if code == sqlite3.SQLITE_FULL:
-                raise DiskFullError(f"there is no room to write {self._path}: free some space") from error
+                raise DiskFullError(f"the disk is full: free some space to write {self._path}") from error
             if code in _NO_DAMAGE or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DIRECTORY:
                 raise StorageError(f"cannot use {self._path}: {error}") from error
             raise CorruptStoreError(str(self._path), 0, f"SQLite cannot read it: {error}") from error
-
-    # ---------------------------------------------------------------------------------------------------------------------------
 
     def brokers(self) -> list[StoredBroker]:
         return self._read(self._connection)

@@ -1,4 +1,4 @@
-"""What a NameServer asks of the place where its facts live."""
+"""The interface of the store that keeps broker registrations."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ __all__ = ["ClusterStore", "StoredBroker"]
 
 
 class StoredBroker(NamedTuple):
-    """A broker as it last registered, and whether it had fallen silent since."""
+    """A broker's last registration; ``silent`` if its lease has expired since."""
 
     facts: BrokerFacts
     silent: bool
 
 
 class ClusterStore(Protocol):
-    """Keeps the brokers, each with its address and the queues of its topics. What was put is there after a restart.
+    """A store of broker registrations that survives restarts.
 
-    A write that fails raises ``StorageError`` and changes nothing. These facts may be lost: brokers tell them again within a heartbeat.
+    A write that fails raises ``StorageError`` and changes nothing. Losing the content is safe:
+    brokers register again within a heartbeat.
     """
 
     def brokers(self) -> list[StoredBroker]:
-        """All of them, by name."""
+        """Return all brokers, sorted by name."""
 
     def put_broker(self, broker: StoredBroker) -> None:
-        """Keep a broker in place of what was known of that name."""
+        """Save a broker, replacing any with the same name."""
 
     def remove_broker(self, name: str) -> None:
-        """Forget a broker; if there is none of that name, nothing happens."""
+        """Delete a broker, if it exists."""
 
     def close(self) -> None: ...

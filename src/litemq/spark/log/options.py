@@ -1,4 +1,4 @@
-"""The options of ``litemq-log``, checked: what is unknown or cannot be used raises, with what was most likely meant."""
+"""Options of the data source ``litemq-log``, parsed and validated."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _KNOWN: Final = (
 )
 _MIN_PART_BYTES: Final = 64 * 1024
 _MAX_PART_BYTES: Final = 1 << 40
-_PART: Final = 128 << 20  # as Spark reads files
+_PART: Final = 128 << 20  # Spark's own default for files
 _SIZE: Final = re.compile(r"(?P<digits>[0-9]{1,15}) ?(?P<unit>[kmg]?)(b|ib)?")
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 @dataclass(frozen=True)
 class LogOptions:
-    """What to read, and in which parts."""
+    """The data to read, and the size of its parts."""
 
     paths: tuple[str, ...]
-    topics: tuple[str, ...] = ()  # none: all of the users'
-    columns: tuple[str, ...] = ()  # none: all
+    topics: tuple[str, ...] = ()  # empty: all user topics
+    columns: tuple[str, ...] = ()  # empty: all
     permissive: bool = False
     after_ms: int | None = None
     before_ms: int | None = None
@@ -52,7 +52,7 @@ class LogOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> LogOptions:
-        """The options of a reader, whose names come in any case."""
+        """Parse Spark's options, whose names may be in any case."""
         given = OptionReader(options, _KNOWN, of="litemq-log")
         return cls(
             paths=_paths(given),
@@ -68,7 +68,7 @@ class LogOptions:
         )
 
     def found_paths(self) -> list[Path]:
-        """The data directories and files that the paths name, patterns resolved."""
+        """Return the data directories and files of ``paths``, with glob patterns expanded."""
         found: list[Path] = []
         for path in self.paths:
             plain = path.removeprefix("file://")
@@ -77,7 +77,7 @@ class LogOptions:
                 continue
             matches = sorted(map(Path, glob.glob(plain)))  # noqa: PTH207 - an absolute pattern
             if not matches:
-                raise InvalidArgumentError(f"nothing is like {path!r}: name data directories, or files of version 1")
+                raise InvalidArgumentError(f"no path matches {path!r}: give data directories, or files of version 1")
             found += matches
         return list(dict.fromkeys(found))
 
@@ -91,10 +91,14 @@ def _paths(given: OptionReader) -> tuple[str, ...]:
         except ValueError:
             named = None
         if not isinstance(named, list) or not all(isinstance(one, str) for one in named):
-            raise InvalidArgumentError(f'option paths={several!r}: write a JSON list, such as ["/data/broker-a", "/data/broker-b"]')
+            raise InvalidArgumentError(
+                f'option paths={several!r}: write a JSON list, such as ["/data/broker-a", "/data/broker-b"]'
+            )
         paths += named
     if not paths:
-        raise InvalidArgumentError("litemq-log needs a path: name a data directory, as in .load('/var/lib/litemq/broker')")
+        raise InvalidArgumentError(
+            "litemq-log needs a path: give a data directory, as in .load('/var/lib/litemq/broker')"
+        )
     return tuple(paths)
 
 
@@ -110,5 +114,7 @@ def _bytes(text: str | None) -> int:
     match = _SIZE.fullmatch(text.strip().lower())
     number = int(match["digits"]) * _UNITS[match["unit"]] if match else -1
     if not _MIN_PART_BYTES <= number <= _MAX_PART_BYTES:
-        raise InvalidArgumentError(f"option maxPartitionBytes={text!r}: choose {_MIN_PART_BYTES} … {_MAX_PART_BYTES}, or such as 64m")
+        raise InvalidArgumentError(
+            f"option maxPartitionBytes={text!r}: choose {_MIN_PART_BYTES} … {_MAX_PART_BYTES}, or a size such as 64m"
+        )
     return number

@@ -1,4 +1,4 @@
-"""Which parts of which logs are read: what the driver finds out before any task begins, from a few bytes of each log."""
+"""Planning of a log read: the driver cuts each log into parts, reading only a few bytes of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from litemq.spark.log.reading import LogPart
 from litemq.spark.log.splits import part_bytes, split_file_v1, split_log, within_times
 from litemq.spark.options import nearest
 from litemq.storage.offline.directory_reader import DirectoryReader
-from litemq.storage.offline.record_boundaries import RecordBorders
+from litemq.storage.offline.record_boundaries import RecordBoundaries
 from litemq.storage.state.topics import SYSTEM_TOPICS
 from litemq.types import is_system_name
 
@@ -27,7 +27,7 @@ _STORE_TIMESTAMP_AT: Final = 32
 
 
 def plan_parts(options: LogOptions) -> list[LogPart]:
-    """The parts of everything that the options name, in the order of the paths and of their logs."""
+    """Return the parts of all logs, in the order of the paths."""
     logs = [_open(path, options) for path in options.found_paths()]
     _check_topics(options, logs)
     size = part_bytes(sum(log.size for log in logs), options.max_partition_bytes, options.min_partitions)
@@ -50,14 +50,19 @@ def _open(path: Path, options: LogOptions) -> _Log:
     with path.open("rb") as file:
         magic = int.from_bytes(file.read(8)[_MAGIC_AT], "big")
     if magic == MAGIC:
-        raise InvalidArgumentError(f"{path} is a segment of a log: name the data directory that it belongs to")
+        raise InvalidArgumentError(f"{path} is a log segment: give the data directory that it belongs to")
     if magic != MAGIC_V1 and path.stat().st_size:
-        raise InvalidArgumentError(f"{path} is no file of version 1: it begins with 0x{magic:08X}, not with a record")
+        raise InvalidArgumentError(
+            f"{path} is not a file of version 1: it begins with 0x{magic:08X}, not with a record"
+        )
     return _FileV1(path, options.broker)
 
 
 def _check_topics(options: LogOptions, logs: list[_Log]) -> None:
-    """Every topic that was asked for is in one of the logs; of a file of version 1 nobody knows."""
+    """Raise if a requested topic is in none of the logs.
+
+    A file of version 1 does not list its topics.
+    """
     existing: set[str] = set()
     for log in logs:
         if log.topics is None:
@@ -67,15 +72,16 @@ def _check_topics(options: LogOptions, logs: list[_Log]) -> None:
         if topic in existing:
             continue
         if is_system_name(topic) and not options.include_system:
-            raise InvalidArgumentError(f"topic {topic!r} is the broker's own: set includeSystem to true to read it")
+            raise InvalidArgumentError(f"topic {topic!r} is a system topic: set includeSystem to true to read it")
         users = sorted(name for name in existing if not is_system_name(name))
         raise InvalidArgumentError(
-            f"no topic {topic!r} in {', '.join(options.paths)}.{nearest(topic, existing)} There are {', '.join(users[:20]) or 'none'}"
+            f"no topic {topic!r} in {', '.join(options.paths)}.{nearest(topic, existing)} "
+            f"Topics: {', '.join(users[:20]) or 'none'}"
         )
 
 
 class _FileV1(NamedTuple):
-    """A file of version 1: what ``litemq store export`` writes."""
+    """A file of version 1, as ``litemq store export`` writes it."""
 
     path: Path
     broker: str | None
@@ -90,7 +96,7 @@ class _FileV1(NamedTuple):
 
 
 class _Directory:
-    """A data directory, up to what was confirmed when this was made."""
+    """A data directory, up to the confirmed offset at construction."""
 
     def __init__(self, path: Path, options: LogOptions) -> None:
         self._log = DirectoryReader(path)
@@ -102,8 +108,12 @@ class _Directory:
         else:
             ids = {name: number for name, number in ids.items() if not is_system_name(name)}
         self.topics = list(ids)
-        self._topic_ids = frozenset(number for name, number in ids.items() if not options.topics or name in options.topics)
-        self._range = within_times(self._log.segment_starts, self._log.confirmed, self._first_stored, options.after_ms, options.before_ms)
+        self._topic_ids = frozenset(
+            number for name, number in ids.items() if not options.topics or name in options.topics
+        )
+        self._range = within_times(
+            self._log.segment_starts, self._log.confirmed, self._first_stored, options.after_ms, options.before_ms
+        )
 
     @property
     def size(self) -> int:
@@ -114,10 +124,12 @@ class _Directory:
         return [LogPart(str(self._log.path.resolve()), 2, piece, self._broker, self._topic_ids) for piece in pieces]
 
     def _first_stored(self, start: int) -> int | None:
-        """When the first record of a segment was stored; ``None`` where nothing is confirmed in it."""
+        """Return the store time (ms) of a segment's first confirmed record, or ``None``."""
         if start >= self._log.confirmed:
             return None
-        return int.from_bytes(self._log.read(start + _STORE_TIMESTAMP_AT, start + _STORE_TIMESTAMP_AT + 8), "big", signed=True)
+        return int.from_bytes(
+            self._log.read(start + _STORE_TIMESTAMP_AT, start + _STORE_TIMESTAMP_AT + 8), "big", signed=True
+        )
 
     def _record_boundary(self, begin: int, end: int) -> int | None:
         starts = self._log.segment_starts
@@ -127,5 +139,5 @@ class _Directory:
         return found if found is not None else segment
 
     @cached_property
-    def _record_boundaries(self) -> RecordBorders:
-        return RecordBorders(self._log)
+    def _record_boundaries(self) -> RecordBoundaries:
+        return RecordBoundaries(self._log)

@@ -1,6 +1,6 @@
-"""A byte range of a log, or of a file of version 1, as record batches: what a task of ``litemq-log`` does.
+"""Reader of one part of a log, or of a file of version 1: the work of a ``litemq-log`` task.
 
-The files are mapped, and decoded by column where they lie. Every checksum is verified.
+Files are mapped into memory and decoded by column in place. Every checksum is verified.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from litemq.errors import CorruptStoreError, RecordFormatError, StorageError
 from litemq.format.arrow.batches import to_record_batch
 from litemq.format.batches.check import explain, find_faults
 from litemq.format.batches.scan import ScanStop, scan
-from litemq.format.columns.record_columns import RecordColumns, Word
+from litemq.format.columns.record_columns import HeaderWord, RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES
 from litemq.format.v1.columns import RecordColumnsV1, find_faults_v1
@@ -32,13 +32,13 @@ from litemq.types import is_system_name
 
 __all__ = ["ROWS", "LogPart", "RowSelection", "read_part"]
 
-ROWS: Final = 8192  # in a batch, at most: more leave the processor's cache
-_BATCH_BYTES: Final = 16 << 20  # of records in a batch, about
+ROWS: Final = 8192  # maximum in a batch: more would not fit the processor's cache
+_BATCH_BYTES: Final = 16 << 20  # approximate size of the records in a batch
 _LOOK_AHEAD: Final = 8 << 20
 
 
 class LogPart(NamedTuple):
-    """What one task reads. ``path`` is a data directory, or a file of version 1."""
+    """The byte range that one task reads. ``path`` is a data directory, or a file of version 1."""
 
     path: str
     version: int
@@ -51,14 +51,14 @@ class RowSelection(NamedTuple):
     """The columns and rows to read."""
 
     names: tuple[str, ...]
-    topics: frozenset[str] | None = None  # for version 1, which has no numbers of topics
+    topics: frozenset[str] | None = None  # for version 1, which has no topic ids
     include_system: bool = False
     after_ms: int | None = None
     before_ms: int | None = None
 
 
 class Damage(NamedTuple):
-    """Bytes of a file that are no record."""
+    """Bytes of a file that are not a valid record."""
 
     path: str
     position: int
@@ -70,7 +70,7 @@ class Damage(NamedTuple):
 
 
 def read_part(part: LogPart, selection: RowSelection) -> Iterator[pa.RecordBatch | Damage]:
-    """The rows in the order of the log, without the broker's column; and what is damaged, in its place."""
+    """Yield rows in log order, without the column ``broker``, and damage at its position."""
     return _read_log(part, selection) if part.version == 2 else _read_file_v1(part, selection)
 
 
@@ -82,7 +82,9 @@ class _MappedFile:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise StorageError(f"{path} is gone: retention took it while it was being read; begin again") from None
+            raise StorageError(
+                f"{path} no longer exists: retention deleted it during the read; start the query again"
+            ) from None
         try:
             self.size = os.fstat(fd).st_size
             mapping = mmap.mmap(fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ)
@@ -98,12 +100,12 @@ def _read_log(part: LogPart, selection: RowSelection) -> Iterator[pa.RecordBatch
     at, end = part.range
     while at < end:
         number = bisect_right(starts, at) - 1
-        # Without a segment of its own the offset belongs to one that is gone.
+        # If no segment contains the offset, its segment has been deleted.
         start = starts[number] if number >= 0 else at
         segment = _MappedFile(segment_path(folder, start))
         until = min(end, starts[number + 1] if number + 1 < len(starts) else end)
         if start + segment.size < until:
-            raise CorruptStoreError(str(segment.path), segment.size, f"the log ends here, and {until} was confirmed")
+            raise CorruptStoreError(str(segment.path), segment.size, f"the log ends here, but {until} is confirmed")
         yield from _read_segment(segment, at - start, until - start, start, part, selection)
         at = until
 
@@ -111,13 +113,18 @@ def _read_log(part: LogPart, selection: RowSelection) -> Iterator[pa.RecordBatch
 def _read_segment(
     segment: _MappedFile, begin: int, end: int, base: int, part: LogPart, selection: RowSelection
 ) -> Iterator[pa.RecordBatch | Damage]:
-    """Bytes ``begin … end`` of a segment that starts at log offset ``base``."""
+    """Read bytes ``begin … end`` of a segment that starts at log offset ``base``."""
     at, window = begin, _BATCH_BYTES
     while at < end:
         data = segment.data[at : min(end, at + window)]
         found = scan(data, limits=STORED_LIMITS)
-        if found.stop is ScanStop.INCOMPLETE and not found.starts.size and at + window < end and window <= STORED_LIMITS.max_record_bytes:
-            window *= 2  # it holds less than one record
+        if (
+            found.stop is ScanStop.INCOMPLETE
+            and not found.starts.size
+            and at + window < end
+            and window <= STORED_LIMITS.max_record_bytes
+        ):
+            window *= 2  # the window is smaller than the record
             continue
         window = _BATCH_BYTES
         bad: int | None = None
@@ -129,7 +136,9 @@ def _read_segment(
             if misplaced.size:
                 faults = np.union1d(faults, misplaced)
             good = int(faults[0]) if faults.size else len(columns)
-            chosen = _chosen(columns if good == len(columns) else columns.subset(np.arange(good)), part.topic_ids, selection)
+            chosen = _chosen(
+                columns if good == len(columns) else columns.subset(np.arange(good)), part.topic_ids, selection
+            )
             if len(chosen):
                 yield to_record_batch(chosen, selection.names)
             if good < len(columns):
@@ -152,9 +161,9 @@ def _chosen(columns: RecordColumns, topic_ids: frozenset[int], selection: RowSel
     if not len(columns):
         return columns
     marks: npt.NDArray[np.bool_] | None = None
-    topic_id = columns.set_everywhere[Word.TOPIC_ID]
-    if topic_id != columns.set_anywhere[Word.TOPIC_ID]:
-        marks = np.isin(columns.words[:, Word.TOPIC_ID], np.fromiter(topic_ids, np.uint32, len(topic_ids)))
+    topic_id = columns.set_everywhere[HeaderWord.TOPIC_ID]
+    if topic_id != columns.set_anywhere[HeaderWord.TOPIC_ID]:
+        marks = np.isin(columns.words[:, HeaderWord.TOPIC_ID], np.fromiter(topic_ids, np.uint32, len(topic_ids)))
     elif topic_id not in topic_ids:
         return columns.subset(np.empty(0, np.int64))
     if selection.after_ms is not None or selection.before_ms is not None:
@@ -173,7 +182,7 @@ def _in_time(stored: npt.NDArray[np.int64], selection: RowSelection) -> npt.NDAr
 
 
 def _reason(data: memoryview, position: int) -> str:
-    """What is wrong with the record there; where nothing is, it is not the one that belongs there."""
+    """Describe the damage at ``position``. A record without a fault is at the wrong position."""
     if len(data) - position < FIXED_BYTES:
         return ScanStop.INCOMPLETE.value
     error = explain(data, position, limits=STORED_LIMITS)
@@ -181,7 +190,10 @@ def _reason(data: memoryview, position: int) -> str:
 
 
 def _next_record(segment: _MappedFile, begin: int, end: int, base: int) -> int:
-    """Where the next whole record stands, or ``end``: not even the size of a damaged one can be believed."""
+    """Find the next valid record, or ``end``.
+
+    The size field of a damaged record cannot be trusted.
+    """
     at = begin
     while at < end:
         data = bytes(segment.data[at : min(end, at + _LOOK_AHEAD)])
@@ -200,7 +212,12 @@ def _read_file_v1(part: LogPart, selection: RowSelection) -> Iterator[pa.RecordB
     while at < end:
         data = file.data[at : min(end, at + window)]
         found = scan(data, version=1, limits=STORED_LIMITS)
-        if found.stop is ScanStop.INCOMPLETE and not found.starts.size and at + window < end and window <= STORED_LIMITS.max_record_bytes:
+        if (
+            found.stop is ScanStop.INCOMPLETE
+            and not found.starts.size
+            and at + window < end
+            and window <= STORED_LIMITS.max_record_bytes
+        ):
             window *= 2
             continue
         window = _BATCH_BYTES
@@ -221,17 +238,19 @@ def _read_file_v1(part: LogPart, selection: RowSelection) -> Iterator[pa.RecordB
             continue
         bad = int(starts[good]) if good < starts.size else found.end
         if found.stop is ScanStop.ZERO and good == starts.size and not any(file.data[at + bad : end]):
-            return  # a file whose size was fixed before it was full
-        # Nothing in this version says where the next record begins.
+            return  # a preallocated file that was not filled
+        # Version 1 has nothing that marks the next record.
         yield Damage(part.path, at + bad, end - at - bad, _reason_v1(data, bad))
         return
 
 
 def _chosen_v1(columns: RecordColumnsV1, selection: RowSelection) -> pa.RecordBatch:
-    marks = _in_time(columns.place["store_timestamp"].astype(np.int64), selection)
+    marks = _in_time(columns.stored["store_timestamp"].astype(np.int64), selection)
     topics = np.array(to_record_batch(columns, ["topic"]).column(0).to_pylist(), object)
     for topic in set(topics.tolist()):
-        if not (selection.include_system or not is_system_name(topic)) or (selection.topics is not None and topic not in selection.topics):
+        if not (selection.include_system or not is_system_name(topic)) or (
+            selection.topics is not None and topic not in selection.topics
+        ):
             marks &= topics != topic
     return to_record_batch(columns if marks.all() else columns.subset(np.flatnonzero(marks)), selection.names)
 

@@ -1,7 +1,8 @@
-"""``spark.read.format("litemq-log").load("/data/broker")``: the files of a log as a table, whether a broker has them open or not.
+"""Data source ``litemq-log``: ``spark.read.format("litemq-log").load("/data/broker")``.
 
-Rows are what a consumer could read: the messages in topics that users made and have not deleted, up to the confirmed offset in the
-checkpoint. Each task reads a byte range of the log by itself; nothing but the borders of the ranges passes through the driver.
+The rows are the messages that a consumer could read: those of user topics that are not deleted, up
+to the checkpoint's confirmed offset. A broker may have the files open. Each task reads its byte
+range itself; the driver only plans the ranges.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from litemq.spark.task_process import freeze_once
 
 __all__ = ["CORRUPT", "LogReader", "LogSource"]
 
-# In mode permissive: what is damaged is a row of its own, in which nothing else is known.
+# In permissive mode, damage becomes a row in which only this column and the broker are set.
 CORRUPT: Final = "_corrupt"
 _CORRUPT_FIELD: Final = pa.field(
     CORRUPT, pa.struct([("path", pa.string()), ("position", pa.int64()), ("size", pa.int64()), ("reason", pa.string())])
@@ -48,18 +49,19 @@ class LogSource(DataSource):
 
 
 class LogReader(DataSourceReader):
-    """One reading: which parts there are, and the rows of each of them."""
+    """A batch read: plans the parts, and reads the rows of each."""
 
     def __init__(self, options: LogOptions, schema: StructType) -> None:
         known = MESSAGE_SCHEMA.append(_CORRUPT_FIELD) if options.permissive else MESSAGE_SCHEMA
         self._schema = requested_schema(schema, known)
         if options.permissive and CORRUPT not in self._schema.names:
             raise InvalidArgumentError(
-                f"mode permissive, and no column {CORRUPT}: damaged records would be rows of nulls. Name it, or choose mode failfast"
+                f"mode permissive needs the column {CORRUPT}, or damaged records would be rows of nulls: "
+                "select it, or choose mode failfast"
             )
         self._options = options
         self._selection = RowSelection(
-            # Rows are counted by one column at least.
+            # At least one column is needed to count rows.
             names=tuple(name for name in self._schema.names if name not in (BROKER, CORRUPT)) or ("queue_offset",),
             topics=frozenset(options.topics) or None,
             include_system=options.include_system,
@@ -74,7 +76,7 @@ class LogReader(DataSourceReader):
         freeze_once()
         part: LogPart | None = partition.value
         if part is None:
-            return  # of no parts Spark makes one that is nothing
+            return  # for an empty plan, Spark creates one empty partition
         for found in read_part(part, self._selection):
             if not isinstance(found, Damage):
                 yield self._completed(found, part.broker)
@@ -84,7 +86,7 @@ class LogReader(DataSourceReader):
                 raise found.error()
 
     def _completed(self, batch: pa.RecordBatch, broker: str | None) -> pa.RecordBatch:
-        """The rows with the columns that no record has."""
+        """Add the columns that records do not have."""
         arrays = [
             _repeated(broker, batch.num_rows)
             if name == BROKER

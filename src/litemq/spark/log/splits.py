@@ -1,4 +1,4 @@
-"""A log in parts that tasks read side by side: byte ranges that begin and end with whole records."""
+"""Splitting of a log into byte ranges that begin and end at record boundaries."""
 
 from __future__ import annotations
 
@@ -18,24 +18,28 @@ _SIZE_AND_MAGIC: Final = struct.Struct(">II")
 
 
 class ByteRange(NamedTuple):
-    """From the first byte of a record to the end of another."""
+    """A byte range that begins and ends at record boundaries."""
 
     begin: int
     end: int
 
 
 def part_bytes(total: int, max_bytes: int, min_parts: int) -> int:
-    """How large parts of about the same size are, none larger than ``max_bytes``, so that there are at least ``min_parts`` of them."""
+    """Return the size of at least ``min_parts`` equal parts of at most ``max_bytes``."""
     parts = max(min_parts, -(-total // max_bytes), 1)
     return max(1, -(-total // parts))
 
 
 def split_log(whole: ByteRange, size: int, record_boundary: Callable[[int, int], int | None]) -> list[ByteRange]:
-    """Cut a log about every ``size`` bytes. ``record_boundary`` returns where a record begins between two offsets, or ``None``: then there is no cut."""
+    """Cut a log about every ``size`` bytes.
+
+    ``record_boundary`` returns the start of a record between two offsets, or ``None`` for no cut
+    there.
+    """
     cuts = [whole.begin]
     at = whole.begin + size
     while at < whole.end:
-        # A cut that would come too late is as good as the next one.
+        # A later boundary would be close to the next cut.
         found = record_boundary(at, min(at + size // 2, whole.end))
         if found is not None and found > cuts[-1]:
             cuts.append(found)
@@ -45,11 +49,16 @@ def split_log(whole: ByteRange, size: int, record_boundary: Callable[[int, int],
 
 
 def within_times(
-    starts: Sequence[int], end: int, first_stored: Callable[[int], int | None], after_ms: int | None, before_ms: int | None
+    starts: Sequence[int],
+    end: int,
+    first_stored: Callable[[int], int | None],
+    after_ms: int | None,
+    before_ms: int | None,
 ) -> ByteRange:
-    """The segments, of those that begin at ``starts``, that may hold what was stored in a span of time.
+    """Return the range of segments that may hold records stored between two times.
 
-    ``first_stored`` gives the time of a segment's first record, where it is known. Times never fall in a log.
+    ``starts`` are the segments' offsets; ``first_stored`` returns the time of a segment's first
+    record, if known. Times never decrease in a log.
     """
     if not starts:
         return ByteRange(end, end)
@@ -69,8 +78,8 @@ def within_times(
 def split_file_v1(path: Path, size: int) -> list[ByteRange]:
     """Cut a file of version 1 about every ``size`` bytes.
 
-    It has nothing beside it that says where records begin, so they are counted off from the front, a few million a second. From a place on
-    that is no record the file is one part, whose reader says what is wrong there.
+    Such a file has no index, so the records are scanned from the start, a few million per second.
+    The rest of the file after invalid bytes is one part, whose reader reports the damage.
     """
     total = path.stat().st_size
     cuts = [0]

@@ -1,1 +1,1 @@
-"""What is done to messages in bulk, as Spark jobs that run on and can be restarted anywhere."""
+"""Pipelines: long-running Spark jobs that archive topics to tables, restartable at any point."""

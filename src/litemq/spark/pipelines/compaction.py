@@ -1,7 +1,8 @@
-"""Compaction joins small files: each hour that is over gets few files, sorted, of about the size that readers like.
+"""Compaction: merges small files of past hours into a few sorted files of the target size.
 
-What is joined is a group of files of one hour of one topic; they go and the new ones come in one commit, so that a reader sees one or the
-other. Whatever is killed when, the table is as before or as after, and what is left over goes with vacuum.
+A group contains files of one hour of one topic. One commit replaces the group by the new files, so
+a reader sees either. A killed compaction leaves the table unchanged, and vacuum deletes its
+leftovers.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ from litemq.spark.tables.writing import Codec, MessageWriter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Compacted", "GroupJoiner", "compact_table", "groups_to_join"]
+__all__ = ["CompactionResult", "GroupMerger", "compact_table", "groups_to_merge"]
 
-# A file is small below so much of the target; a group is so many targets, and so many files at most, which are open all at once.
+# A file below this fraction of the target is small. A group has at most this many targets and
+# files, all open at once.
 _SMALL_FRACTION: Final = 0.75
 _GROUP_TARGETS: Final = 4
 _GROUP_FILES: Final = 128
 _ROWS_AT_ONCE: Final = 4096
 
 
-class Compacted(NamedTuple):
+class CompactionResult(NamedTuple):
     """The result of a compaction."""
 
     files_before: int = 0
@@ -43,19 +45,24 @@ class Compacted(NamedTuple):
     bytes_after: int = 0
 
 
-def groups_to_join(files: Iterable[TableFile], target_bytes: int, now_s: float) -> list[list[TableFile]]:
-    """Small files of hours that are over, in groups of one partition, those stored first first."""
+def groups_to_merge(files: Iterable[TableFile], target_bytes: int, now_s: float) -> list[list[TableFile]]:
+    """Group the small files of past hours by partition, oldest first."""
     current = hour_partition("", int(now_s // 3600))
     small: dict[tuple[str, ...], list[TableFile]] = {}
     for file in files:
         date, hour = file.partition["store_date"], int(file.partition["store_hour"])
-        if file.size < _SMALL_FRACTION * target_bytes and (date, hour) < (current["store_date"], int(current["store_hour"])):
+        if file.size < _SMALL_FRACTION * target_bytes and (date, hour) < (
+            current["store_date"],
+            int(current["store_hour"]),
+        ):
             small.setdefault(tuple(file.partition.values()), []).append(file)
     groups = []
     for partition in sorted(small):
         group: list[TableFile] = []
         for file in sorted(small[partition], key=lambda one: (str(one.least.get("store_timestamp", "")), one.path)):
-            if group and (len(group) >= _GROUP_FILES or sum(one.size for one in group) + file.size > _GROUP_TARGETS * target_bytes):
+            if group and (
+                len(group) >= _GROUP_FILES or sum(one.size for one in group) + file.size > _GROUP_TARGETS * target_bytes
+            ):
                 groups.append(group)
                 group = []
             group.append(file)
@@ -63,27 +70,31 @@ def groups_to_join(files: Iterable[TableFile], target_bytes: int, now_s: float) 
     return [group for group in groups if len(group) > 1]
 
 
-def compact_table(spark: SparkSession, table: Table, config: ArchiveConfig, *, max_groups: int | None = None) -> Compacted:
-    """Join what there is to join, a group a task; each group is committed by itself."""
+def compact_table(
+    spark: SparkSession, table: Table, config: ArchiveConfig, *, max_groups: int | None = None
+) -> CompactionResult:
+    """Merge up to ``max_groups`` groups, with one task and one commit each."""
     table.refresh()
-    groups = groups_to_join(table.files(), config.compact_target_bytes, time.time())[:max_groups]
+    groups = groups_to_merge(table.files(), config.compact_target_bytes, time.time())[:max_groups]
     if not groups:
-        return Compacted()
-    joiner = GroupJoiner(table.folder, Codec.of(config.codec, config.codec_level), config.compact_target_bytes)
+        return CompactionResult()
+    merger = GroupMerger(table.folder, Codec.of(config.codec, config.codec_level), config.compact_target_bytes)
     context = spark.sparkContext
-    done = Compacted()
+    done = CompactionResult()
     for first in range(0, len(groups), 2 * context.defaultParallelism):
         some = groups[first : first + 2 * context.defaultParallelism]
-        for old, new in zip(some, run_tasks(context, joiner, some), strict=True):
+        for old, new in zip(some, run_tasks(context, merger, some), strict=True):
             if table.replace(old, new):
                 sizes = sum(file.size for file in new)
-                done = Compacted(done.files_before + len(old), done.files_after + len(new), done.bytes_after + sizes)
+                done = CompactionResult(
+                    done.files_before + len(old), done.files_after + len(new), done.bytes_after + sizes
+                )
     return done
 
 
 @dataclass(frozen=True, slots=True)
-class GroupJoiner:
-    """Joins the files of a group; a task calls it with the group."""
+class GroupMerger:
+    """A function that merges the files of a group in a task."""
 
     folder: TableFolder
     codec: Codec
@@ -123,7 +134,7 @@ def _queue_runs(cursors: Iterable[_FileCursor]) -> Iterator[_QueueRun]:
 
 
 class _FileCursor:
-    """A file that is read from its beginning to its end, some rows at a time. Callers take the runs of a file in the order of the file."""
+    """A file read sequentially. Callers must take the runs of a file in file order."""
 
     def __init__(self, folder: TableFolder, file: TableFile) -> None:
         self._folder = folder
@@ -137,8 +148,11 @@ class _FileCursor:
         return found[BROKER].to_numpy(), found["queue_id"].to_numpy(), found["queue_offset"].to_numpy()
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        # Page by page: as many files are open as there are in a group.
-        with self._folder.open_input(self._path) as source, pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False) as parquet:
+        # Page by page, since all files of a group are open at once.
+        with (
+            self._folder.open_input(self._path) as source,
+            pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False) as parquet,
+        ):
             for batch in parquet.iter_batches(_ROWS_AT_ONCE, columns=FILE_SCHEMA.names):
                 yield batch.cast(FILE_SCHEMA) if batch.schema != FILE_SCHEMA else batch
 

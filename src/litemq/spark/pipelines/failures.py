@@ -1,4 +1,4 @@
-"""Why a stream failed, as an error of LiteMQ: Spark's message contains what a task or the planner raised."""
+"""Conversion of a stream's failure to a ``LiteMQError``, which Spark's message contains as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LITEMQ_ERROR = re.compile(r"litemq\.errors\.(\w+Error): ([^\n]*)")
 
 
 def litemq_error(error: BaseException) -> LiteMQError:
-    """The error of LiteMQ that caused ``error``, or a ``PipelineFailedError`` with the first line of Spark's message."""
+    """Return the ``LiteMQError`` that caused ``error``, or a ``PipelineFailedError``."""
     if isinstance(error, LiteMQError):
         return error
     text = str(error)
@@ -22,7 +22,7 @@ def litemq_error(error: BaseException) -> LiteMQError:
         if isinstance(kind, type) and issubclass(kind, LiteMQError):
             try:
                 return kind(message)
-            except TypeError:  # it wants more than its words
+            except TypeError:  # its constructor needs more arguments
                 return PipelineFailedError(message)
     first = next((line for line in text.splitlines() if line.strip()), repr(error))
-    return PipelineFailedError(f"{first} (the whole story is in Spark's log)")
+    return PipelineFailedError(f"{first} (see Spark's log for details)")

@@ -1,4 +1,4 @@
-"""How many messages are still to be archived: what brokers have, less how far a batch goes."""
+"""Lag of the archive: the number of messages that are not archived yet."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ __all__ = ["archive_lag", "batch_end"]
 
 
 def batch_end(checkpoint: TableFolder, batch_id: int) -> Offsets | None:
-    """Where a batch ends, as Spark has noted it: a line with the version, one with facts of the batch, then one for each source."""
+    """Read the end of a batch from Spark's checkpoint.
+
+    The file has a line with the version, a line with metadata, then a line for each source.
+    """
     text = checkpoint.read_text(f"offsets/{batch_id}")
     lines = (text or "").splitlines()
     return Offsets.from_json(json.loads(lines[2])) if len(lines) > 2 else None
 
 
 def archive_lag(cluster: BlockingCluster, checkpoint: TableFolder, batch_id: int) -> int | None:
-    """Count the messages after the end of a batch; ``None`` if the brokers do not answer now."""
+    """Count the messages after the end of a batch; ``None`` if the brokers do not answer."""
     try:
         end = batch_end(checkpoint, batch_id)
         if end is None:

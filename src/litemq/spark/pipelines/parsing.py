@@ -1,7 +1,8 @@
-"""Parsed tables: the JSON bodies of a topic as columns, and a table of those that would not parse.
+"""Parsed tables: JSON bodies as columns, and a table of bodies that failed to parse.
 
-They are made of the files that a batch is about to add to the table of messages, and committed before them, each under the batch's number:
-once the messages are in their table, what follows from them is in its own. A batch that is done anew finds those tables that have it already.
+They are derived from the files that a batch adds to the message table, and committed before it,
+each under the batch's number. So every message in the message table is also in its parsed table. A
+repeated batch skips the tables that already have it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
+from pyspark.sql import functions as F  # noqa: N812 (the usual name)
 from pyspark.sql.types import StructType
 
 from litemq.errors import InvalidArgumentError, LiteMQError
@@ -49,7 +50,7 @@ class ParsedTables:
         self._tables: dict[str, Table] = {}
 
     def parse(self, files: Iterable[TableFile], batch_id: int) -> None:
-        """Parse what a batch has of the topics that are to be parsed."""
+        """Parse the ``files`` of a batch that belong to configured topics, and commit the results."""
         failed = []
         with contextlib.ExitStack() as stack:
             by_topic: dict[str, list[TableFile]] = {}
@@ -61,12 +62,16 @@ class ParsedTables:
                 stack.callback(parsed.unpersist)
                 rows = parsed.where("reason is null").select(*_ROW_NAMES, *self._result(topic))
                 self._commit(self._table(topic, rows.schema), rows, batch_id)
-                failed.append(parsed.where("reason is not null").select(F.lit(topic).alias("topic"), *_ROW_NAMES, "body", "reason"))
+                failed.append(
+                    parsed.where("reason is not null").select(
+                        F.lit(topic).alias("topic"), *_ROW_NAMES, "body", "reason"
+                    )
+                )
             if failed:
-                together = failed[0]
-                for more in failed[1:]:
-                    together = together.union(more)
-                self._commit(self._table(UNPARSED, together.schema), together, batch_id)
+                unparsed = failed[0]
+                for rows in failed[1:]:
+                    unparsed = unparsed.union(rows)
+                self._commit(self._table(UNPARSED, unparsed.schema), unparsed, batch_id)
 
     def _parsed(self, topic: str, files: Sequence[TableFile]) -> DataFrame:
         folder = self._config.table
@@ -90,7 +95,9 @@ class ParsedTables:
 
     def _table(self, name: str, schema: StructType) -> Table:
         if name not in self._tables:
-            layout = TableLayout(pa.schema([(field, pa.null()) for field in schema.names]), (), _STATISTICS, schema.json())
+            layout = TableLayout(
+                pa.schema([(field, pa.null()) for field in schema.names]), (), _STATISTICS, schema.json()
+            )
             self._tables[name] = create_table(self._config.parsed_table(name), self._config.table_format, layout)
         return self._tables[name]
 
@@ -106,23 +113,26 @@ class ParsedTables:
 
 
 def _columns(spark: SparkSession, topic: str, text: str) -> StructType | None:
-    """The columns that a topic's bodies are to have; none for a variant."""
+    """Parse a topic's columns; ``None`` for a variant."""
     if text.strip().lower() == VARIANT:
         return None
     try:
         found = spark.createDataFrame([], text).schema
     except PySparkException as error:
         raise InvalidArgumentError(
-            f"parsed topic {topic!r}: {text!r} are no columns ({str(error).splitlines()[0]}); write {VARIANT}, or such as 'id bigint, amount double'"
+            f"parsed topic {topic!r}: invalid columns {text!r} ({str(error).splitlines()[0]}); "
+            f"write {VARIANT}, or columns such as 'id bigint, amount double'"
         ) from None
     taken = [name for name in found.names if name in _ROW_NAMES]
     if taken:
-        raise InvalidArgumentError(f"parsed topic {topic!r}: {', '.join(taken)} is what every row has besides: choose another name")
+        raise InvalidArgumentError(
+            f"parsed topic {topic!r}: {', '.join(taken)} is a reserved column: choose another name"
+        )
     return found
 
 
 def _written_files(table: Table, folder: str) -> list[TableFile]:
-    """What Spark wrote, with the statistics that it left in the files."""
+    """Return the files that Spark wrote to ``folder``, with the statistics of their footers."""
     found = []
     for path in table.folder.files_in(folder):
         with table.folder.open_input(path) as source:
@@ -141,7 +151,11 @@ def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
         group = metadata.row_group(number)
         for at in range(group.num_columns):
             column = group.column(at)
-            if column.path_in_schema not in _STATISTICS or column.statistics is None or not column.statistics.has_min_max:
+            if (
+                column.path_in_schema not in _STATISTICS
+                or column.statistics is None
+                or not column.statistics.has_min_max
+            ):
                 continue
             low, high = _statistic(column.statistics.min), _statistic(column.statistics.max)
             minimums[column.path_in_schema] = min(minimums.get(column.path_in_schema, low), low)
@@ -154,14 +168,18 @@ def _statistic(value: Any) -> Any:
 
 
 def plain_texts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Bodies as texts, decompressed; where that cannot be, the reason."""
+    """Decompress and decode bodies to text, or give the reason why that failed."""
     for batch in batches:
         texts, reasons = [], []
         for body, flags in zip(batch["body"].to_pylist(), batch["flags"].to_pylist(), strict=True):
             text, reason = _plain_text(body, flags)
             texts.append(text)
             reasons.append(reason)
-        columns = [*(batch[name] for name in (*_ROW_NAMES, "body")), pa.array(texts, pa.string()), pa.array(reasons, pa.string())]
+        columns = [
+            *(batch[name] for name in (*_ROW_NAMES, "body")),
+            pa.array(texts, pa.string()),
+            pa.array(reasons, pa.string()),
+        ]
         yield pa.RecordBatch.from_arrays(columns, names=[*_ROW_NAMES, "body", "text", "reason"])
 
 

@@ -1,4 +1,4 @@
-"""Telling the brokers how far their topics are archived, after the table's commit and never before."""
+"""Reports of archived offsets to the brokers, sent only after the table's commit."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ _LOG = logging.getLogger(__name__)
 
 
 def report_archived(cluster: BlockingCluster, location: str, spans: Iterable[QueueSpan]) -> list[str]:
-    """Say that spans are in the table; returns who does not take note of it, and why.
+    """Report to the brokers that ``spans`` are in the table at ``location``; return the refusals.
 
-    Said twice it is as good as said once; a broker that does not answer is waited for.
+    Idempotent. Retries while a broker does not answer.
     """
     refused: list[str] = []
     requests: dict[tuple[str, str], ArchivedThroughRequest] = {}
     for span in sorted(spans):
-        request = requests.setdefault((span.broker, span.topic), ArchivedThroughRequest(topic=span.topic, location=location))
+        request = requests.setdefault(
+            (span.broker, span.topic), ArchivedThroughRequest(topic=span.topic, location=location)
+        )
         request.queues.append(ArchivedQueue(queue_id=span.queue_id, begin=span.begin, next=span.end))
     for (broker, topic), request in requests.items():
         try:
             cluster.ask(broker, Opcode.ARCHIVED_THROUGH, request.SerializeToString())
         except (InvalidArgumentError, TopicNotFoundError) as error:
-            # It has another archive, or was deleted meanwhile: the rows are in the table all the same.
-            _LOG.warning("%s does not take note of what is archived of %s: %s", broker, topic, error)
+            # The topic has another archive or was deleted meanwhile; its rows are in the table
+            # anyway.
+            _LOG.warning("broker %s rejected the archived offsets of %s: %s", broker, topic, error)
             refused.append(f"{broker} of {topic}: {error}")
     return refused

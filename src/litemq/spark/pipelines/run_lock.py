@@ -1,4 +1,4 @@
-"""A lock that allows one archive per checkpoint: a second one would write batches with the same numbers."""
+"""Run lock: allows one archive per checkpoint, since a second one would reuse its batch numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ __all__ = ["hold_run_lock"]
 
 @contextmanager
 def hold_run_lock(config: ArchiveConfig) -> Iterator[None]:
-    """Hold the lock of the checkpoint. Raise if another archive with it runs on this machine; a remote checkpoint has no lock."""
+    """Hold the lock of the checkpoint. Raise if another archive on this machine holds it.
+
+    A remote checkpoint has no lock.
+    """
     status = config.status_file
     if status is None:
         yield
@@ -25,7 +28,7 @@ def hold_run_lock(config: ArchiveConfig) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InvalidArgumentError(
-                f"an archive with the checkpoint {config.checkpoint_location} runs already: `litemq pipeline status` shows it. Stop it, or "
-                f"choose another table"
+                f"an archive with the checkpoint {config.checkpoint_location} is already running "
+                "(see `litemq pipeline status`): stop it, or choose another table"
             ) from None
-        yield  # the lock goes with the file, and with the process, however that ends
+        yield  # closing the file, or the end of the process, releases the lock

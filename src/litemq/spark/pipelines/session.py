@@ -1,4 +1,4 @@
-"""The Spark session of a pipeline: the one that spark-submit made, or a new one here."""
+"""Spark session of a pipeline: the one of spark-submit, or a new one."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SETTINGS: Final = {
 
 @contextmanager
 def session_for(config: ArchiveConfig, name: str) -> Iterator[SparkSession]:
-    """A session; it ends with the pipeline."""
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # or every call from Java is a line in the archive's log
+    """Provide the session of a pipeline, and stop it afterwards."""
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs every call from Java
     connector = CONNECTOR_SETTINGS if config.table_format == "delta-spark" else {}
     spark = new_session(name, {**_SETTINGS, **connector, **config.spark_settings}, master=config.spark_master)
     try:

@@ -1,4 +1,4 @@
-"""A stream whose rows are spans of queues: what a batch is to read, without reading it."""
+"""Data source ``litemq-spans``: a stream whose rows are the spans of queues that a batch covers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,18 @@ from litemq.spark.read.stream import StreamReader
 __all__ = ["SpansSource", "check_topics", "read_spans", "spans_stream"]
 
 _SCHEMA: Final = pa.schema(
-    [("broker", pa.string()), ("topic", pa.string()), ("queue_id", pa.int32()), ("begin", pa.int64()), ("end", pa.int64())]
+    [
+        ("broker", pa.string()),
+        ("topic", pa.string()),
+        ("queue_id", pa.int32()),
+        ("begin", pa.int64()),
+        ("end", pa.int64()),
+    ]
 )
 
 
 class SpansSource(DataSource):
-    """``litemq-spans``: the options of the source ``litemq``, the offsets of its stream, and none of its messages."""
+    """The data source ``litemq-spans``: the source ``litemq`` without its messages."""
 
     @classmethod
     def name(cls) -> str:
@@ -38,7 +44,7 @@ class SpansSource(DataSource):
 
 
 class SpansReader(StreamReader):
-    """The same stream, planned and not fetched."""
+    """A stream reader that plans batches but does not fetch them."""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         first, last = Offsets.from_json(start), Offsets.from_json(end)
@@ -52,7 +58,9 @@ class SpansReader(StreamReader):
 
 
 def _options(config: ArchiveConfig) -> dict[str, str]:
-    topics = {"subscribe": ",".join(config.topics)} if config.topics else {"subscribePattern": config.topic_pattern or ".*"}
+    topics = (
+        {"subscribe": ",".join(config.topics)} if config.topics else {"subscribePattern": config.topic_pattern or ".*"}
+    )
     return {
         "url": config.url,
         **topics,
@@ -63,17 +71,17 @@ def _options(config: ArchiveConfig) -> dict[str, str]:
 
 
 def check_topics(config: ArchiveConfig) -> list[str]:
-    """The topics that are to be archived now; raises where one is named that nobody has, or where nobody answers."""
+    """Return the topics to archive. Raise if a named topic does not exist or no broker answers."""
     options = parse_read_options(_options(config), "stream")
     return sorted({each.topic for each in chosen_topics(options, thread_cluster(config.url).topics())})
 
 
 def spans_stream(spark: SparkSession, config: ArchiveConfig) -> DataFrame:
-    """The stream of what is to be archived."""
+    """Return the stream of spans to archive."""
     spark.dataSource.register(SpansSource)
     return spark.readStream.format(SpansSource.name()).options(**_options(config)).load()
 
 
 def read_spans(rows: DataFrame) -> list[QueueSpan]:
-    """The spans of a batch: offsets, as many as there are queues."""
+    """Collect the spans of a batch, one per queue."""
     return [QueueSpan(*row) for row in rows.collect()]

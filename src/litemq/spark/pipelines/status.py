@@ -1,4 +1,4 @@
-"""What the archive says of itself: a line for people after each batch, and a file for ``litemq pipeline status``."""
+"""Status of the archive: a line of output per batch, and a file for ``litemq pipeline status``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 class Status:
-    """Written anew after each batch: as a whole, or not at all."""
+    """The status file, replaced atomically after each batch."""
 
     def __init__(self, config: ArchiveConfig, table_id: str) -> None:
         self._file = config.status_file
@@ -53,26 +53,35 @@ class Status:
         self.facts.update(state=state, error=error)
         self.write()
 
-    def batch(self, batch_id: int, *, rows: int, read_bytes: int, files: int, lost: int, seconds: float, lag: int | None) -> str:
-        """A batch is in the table; the line that says so."""
+    def batch(
+        self, batch_id: int, *, rows: int, read_bytes: int, files: int, lost: int, seconds: float, lag: int | None
+    ) -> str:
+        """Record that a batch is in the table, and return the line that reports it."""
         self.facts["rows_total"] += rows
         self.facts["rows_lost"] += lost
         self.facts.update(
-            state="running", batch_id=batch_id, rows=rows, files=files, rows_per_s=rows / seconds, bytes_per_s=read_bytes / seconds, lag=lag
+            state="running",
+            batch_id=batch_id,
+            rows=rows,
+            files=files,
+            rows_per_s=rows / seconds,
+            bytes_per_s=read_bytes / seconds,
+            lag=lag,
         )
         self.write()
-        gone = f", {lost:,} lost" if lost else ""
+        lost_text = f", {lost:,} lost" if lost else ""
         lag_text = "" if lag is None else f", {lag:,} behind"
-        return f"batch {batch_id}: {rows:,} rows{gone} in {files} files, {rows / seconds:,.0f} rows/s, {_size(read_bytes / seconds)}/s{lag_text}"
+        rates = f"{rows / seconds:,.0f} rows/s, {_size(read_bytes / seconds)}/s"
+        return f"batch {batch_id}: {rows:,} rows{lost_text} in {files} files, {rates}{lag_text}"
 
     def write(self) -> None:
         if self._file is None:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._file.with_name(f".{self._file.name}.{uuid4().hex}")
+        temporary = self._file.with_name(f".{self._file.name}.{uuid4().hex}")
         self.facts["updated_at"] = _now()
-        beside.write_text(json.dumps(self.facts, indent=2))
-        beside.replace(self._file)
+        temporary.write_text(json.dumps(self.facts, indent=2))
+        temporary.replace(self._file)
 
 
 def read_status(config: ArchiveConfig) -> dict[str, Any]:
@@ -80,7 +89,8 @@ def read_status(config: ArchiveConfig) -> dict[str, Any]:
     found = _read(config.status_file)
     if not found:
         raise InvalidArgumentError(
-            f"{config.checkpoint_location}: no archive has run with this checkpoint; name the same settings as for `litemq pipeline run archive`"
+            f"{config.checkpoint_location}: no archive has run with this checkpoint; "
+            "use the same settings as for `litemq pipeline run archive`"
         )
     if (
         found["state"] in ("starting", "running", "starting again")
@@ -92,18 +102,22 @@ def read_status(config: ArchiveConfig) -> dict[str, Any]:
 
 
 def status_rows(found: dict[str, Any]) -> list[list[str]]:
-    """The status as rows of name and value, for people."""
+    """Return the status as rows of name and value."""
     lag = "unknown" if found["lag"] is None else f"{found['lag']:,} messages"
-    state = {"gone": "gone without a word: start it again, it goes on where it was"}.get(found["state"], found["state"])
+    state = {"gone": "not running (it did not shut down): start it again to continue from its checkpoint"}.get(
+        found["state"], found["state"]
+    )
     lines = {
         "state": state + (f": {found['error']}" if found["error"] else ""),
         "table": f"{found['table']} ({found['format']})",
         "checkpoint": found["checkpoint"],
-        "last batch": "none yet" if found["batch_id"] is None else f"{found['batch_id']}: {found['rows']:,} rows in {found['files']} files",
+        "last batch": "none yet"
+        if found["batch_id"] is None
+        else f"{found['batch_id']}: {found['rows']:,} rows in {found['files']} files",
         "rate": f"{found['rows_per_s']:,.0f} rows/s, {_size(found['bytes_per_s'])}/s",
         "rows": f"{found['rows_total']:,}" + (f", and {found['rows_lost']:,} lost" if found["rows_lost"] else ""),
         "behind": lag,
-        **({"not noted by": "; ".join(found["not_noted"])} if found.get("not_noted") else {}),
+        **({"rejected by": "; ".join(found["not_noted"])} if found.get("not_noted") else {}),
         "as of": found["updated_at"],
     }
     return [[name, value] for name, value in lines.items()]

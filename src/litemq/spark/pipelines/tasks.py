@@ -1,7 +1,7 @@
-"""A batch's spans, dealt out to tasks, and what one task does: fetch, decode, write files.
+"""Tasks of the archive: a batch's spans are divided among tasks, which fetch, decode and write files.
 
-Only names, sizes and statistics of files go back to the driver. A task that is tried again, or twice at the same time, writes other files:
-which of them count is what Spark says, and the table's commit.
+Only names, sizes and statistics of files return to the driver. A retried or duplicated task writes
+other files; the table's commit names the files that count.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from litemq.spark.tables.writing import Codec, MessageWriter
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["BatchWriter", "SpanRows", "Written", "plan_tasks", "run_tasks"]
+__all__ = ["BatchWriter", "SpanRows", "TaskResult", "plan_tasks", "run_tasks"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 _MIN_TASK_BYTES: Final = 64 << 20
 
 
-class Written(NamedTuple):
+class TaskResult(NamedTuple):
     """The files that a task wrote, and the messages that were lost."""
 
     files: list[TableFile]
@@ -41,31 +41,33 @@ class Written(NamedTuple):
     losses: list[Loss]
 
 
-def plan_tasks(spans: Sequence[QueueSpan], row_bytes: Callable[[str], float], task_bytes: int, cores: int) -> list[list[QueueSpan]]:
-    """Deal spans out to tasks of about the same size; the spans of a task are in the order of their keys."""
+def plan_tasks(
+    spans: Sequence[QueueSpan], row_bytes: Callable[[str], float], task_bytes: int, cores: int
+) -> list[list[QueueSpan]]:
+    """Divide ``spans`` into tasks of about ``task_bytes``; the spans of a task are sorted by key."""
     total = sum((span.end - span.begin) * row_bytes(span.topic) for span in spans if span.end > span.begin)
     count = max(1, round(total / task_bytes))
-    even = -(-count // cores) * cores  # the last round has work for all cores
+    even = -(-count // cores) * cores  # so that the last round uses all cores
     min_tasks = even if total / even >= _MIN_TASK_BYTES else None
     return [sorted(task) for task in pack_tasks(spans, row_bytes, min_tasks=min_tasks, partition_bytes=task_bytes)]
 
 
 def run_tasks(context: SparkContext, work: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
-    """Do some work on Spark, a task for each piece; what comes back is small."""
+    """Run ``work`` on Spark, one task per item of ``tasks``. The results must be small."""
     done: list[R] = context.parallelize(tasks, len(tasks)).map(work).collect()
     return done
 
 
 @dataclass(frozen=True, slots=True)
 class BatchWriter:
-    """Writes the spans of a batch to files; each task calls it with its spans."""
+    """A function that writes a task's spans of a batch to files."""
 
     url: str
     folder: TableFolder
     codec: Codec
     fail_on_data_loss: bool
 
-    def __call__(self, spans: Sequence[QueueSpan]) -> Written:
+    def __call__(self, spans: Sequence[QueueSpan]) -> TaskResult:
         _freeze_heap()
         writer = MessageWriter(self.folder, self.codec)
         rows = read_bytes = 0
@@ -77,14 +79,14 @@ class BatchWriter:
                     for batch in decode(chunk, FILE_SCHEMA.names, span.broker):
                         rows += batch.num_rows
                         writer.write(span.topic, batch.cast(FILE_SCHEMA) if batch.schema != FILE_SCHEMA else batch)
-            return Written(writer.finish(), rows, read_bytes, losses)
+            return TaskResult(writer.finish(), rows, read_bytes, losses)
         except BaseException:
             writer.discard()
             raise
 
 
 class SpanRows(NamedTuple):
-    """The rows of spans, for Spark to go on with: a function for ``mapInArrow``, whose rows are pickled tasks."""
+    """Rows of pickled tasks: ``read`` is a function for ``mapInArrow``."""
 
     url: str
 
@@ -99,6 +101,6 @@ class SpanRows(NamedTuple):
 
 @cache
 def _freeze_heap() -> None:
-    """Exclude loaded modules from garbage collection, which would scan them again in each of many short tasks."""
+    """Exclude loaded modules from garbage collection, since tasks are short."""
     gc.collect()
     gc.freeze()

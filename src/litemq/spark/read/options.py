@@ -1,4 +1,4 @@
-"""What a query wants to read: the options of the ``litemq`` source, in the words that Kafka's source made familiar."""
+"""Options of the data source ``litemq``, named like those of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ KNOWN: Final = (
     "key",
 )
 
-# Values of some queues, each by its topic, and its number or ``broker/number``.
+# Values per queue, by topic and by queue id or ``broker/queue id``.
 QueueValues = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a read begins or ends: a word for all queues, or offsets or times for some. Other queues use ``default``."""
+    """The start or end of a read: ``default``, or offsets or times for some queues."""
 
     default: int = EARLIEST  # or LATEST
-    time_ms: int | None = None  # for all of them
+    time_ms: int | None = None  # for all queues
     offsets: QueueValues | None = None
     times_ms: QueueValues | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """All of it, checked. It travels with the tasks."""
+    """The validated options of a read. They are sent to the tasks."""
 
     url: str
     topics: tuple[str, ...] | None = None
     pattern: re.Pattern[str] | None = None
-    assigned: Mapping[str, tuple[str, ...]] | None = None  # numbers of queues by topic
+    assigned: Mapping[str, tuple[str, ...]] | None = None  # queue ids by topic
     include_system: bool = False
     start: Start = Start()
     end: Start = Start(LATEST)
@@ -76,24 +76,31 @@ class ReadOptions:
 
 
 def parse_read_options(given: Mapping[str, str], kind: Literal["batch", "stream", "either"]) -> ReadOptions:
-    """Raises ``InvalidArgumentError`` with what would be right. ``either``: what only one of the two takes is left to them."""
+    """Parse and validate the options ``given``. Raise ``InvalidArgumentError`` if they are invalid.
+
+    With ``kind="either"``, options that only batches or only streams accept are not rejected.
+    """
     read = OptionReader(given, KNOWN, of=_SOURCE_NAME)
     if kind == "stream" and read.given & set(_ENDING):
         name = min(read.given & set(_ENDING))
-        hint = "begin with startingTimestamp, or use spark.read" if name == "storedAfter" else "a stream has no end; use spark.read"
+        hint = (
+            "use startingTimestamp, or spark.read" if name == "storedAfter" else "a stream has no end; use spark.read"
+        )
         raise InvalidArgumentError(f"option {name} is for spark.read only: {hint}")
     if kind == "batch" and read.given & {"maxOffsetsPerTrigger", "groupId", "groupIdPrefix"}:
         name = min(read.given & {"maxOffsetsPerTrigger", "groupId", "groupIdPrefix"})
-        raise InvalidArgumentError(f"option {name} is for spark.readStream only: leave it out")
+        raise InvalidArgumentError(f"option {name} is for spark.readStream only: remove it")
     chosen = [name for name in _CHOICE if name in read.given]
     if len(chosen) != 1:
-        which = "they exclude each other" if chosen else 'for example .option("subscribe", "orders")'
-        raise InvalidArgumentError(f"{_SOURCE_NAME} needs exactly one of subscribe, subscribePattern and assign: {which}")
+        hint = "they exclude each other" if chosen else 'for example .option("subscribe", "orders")'
+        raise InvalidArgumentError(
+            f"{_SOURCE_NAME} needs exactly one of subscribe, subscribePattern and assign: {hint}"
+        )
     columns = read.names("columns")
     topics = read.names("subscribe")
     group, prefix = read.text("groupId"), read.text("groupIdPrefix")
     if group and prefix:
-        raise InvalidArgumentError("options groupId and groupIdPrefix exclude each other: leave one out")
+        raise InvalidArgumentError("options groupId and groupIdPrefix exclude each other: remove one")
     options = ReadOptions(
         url=read.needed("url", "litemq://127.0.0.1:9876"),
         topics=None if topics is None else tuple(topics),
@@ -114,20 +121,29 @@ def parse_read_options(given: Mapping[str, str], kind: Literal["batch", "stream"
         key=read.text("key"),
     )
     if kind == "batch" and options.start.default == LATEST:
-        raise InvalidArgumentError("option startingOffsets=latest: there is nothing behind the latest message; choose earliest or offsets")
+        raise InvalidArgumentError(
+            "option startingOffsets=latest: there is nothing after the latest message; choose earliest or offsets"
+        )
     if options.end.default == EARLIEST:
-        raise InvalidArgumentError("option endingOffsets=earliest: there is nothing before the earliest message; choose latest or offsets")
+        raise InvalidArgumentError(
+            "option endingOffsets=earliest: there is nothing before the earliest message; choose latest or offsets"
+        )
     return options
 
 
 def _start(read: OptionReader, edge: str, default: int) -> Start:
-    """One edge; times for all come before times for some, and those before offsets, as in Kafka's source."""
+    """Parse the start or end.
+
+    As in Kafka's source, a time for all queues wins over times, then offsets, per queue.
+    """
     time_ms = read.moment(f"{edge}Timestamp")
     if time_ms is not None:
         return Start(default, time_ms=time_ms)
     times = read.json_object(f"{edge}OffsetsByTimestamp", _TIMES_EXAMPLE)
     if times is not None:
-        return Start(default, times_ms=_parse_queue_values(times, f"{edge}OffsetsByTimestamp", _TIMES_EXAMPLE, times=True))
+        return Start(
+            default, times_ms=_parse_queue_values(times, f"{edge}OffsetsByTimestamp", _TIMES_EXAMPLE, times=True)
+        )
     word = read.text(f"{edge}Offsets")
     if word is None or word.strip().lower() in ("earliest", "latest"):
         return Start(default if word is None else EARLIEST if word.strip().lower() == "earliest" else LATEST)
@@ -147,7 +163,9 @@ def _parse_queue_values(found: Mapping[str, Any], name: str, example: str, *, ti
             elif isinstance(value, int) and not isinstance(value, bool) and EARLIEST <= value < 1 << 62:
                 read.setdefault(topic, {})[queue] = value
             else:
-                raise InvalidArgumentError(f"{what}: {value!r} is no offset; choose one from 0 on, -2 for earliest or -1 for latest")
+                raise InvalidArgumentError(
+                    f"{what}: invalid offset {value!r}; choose 0 or more, -2 for earliest or -1 for latest"
+                )
     return read
 
 

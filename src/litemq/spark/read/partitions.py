@@ -1,4 +1,4 @@
-"""One task of a read: the spans of queues that it fetches."""
+"""Spark partition of a read: the spans of queues that one task fetches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["SpansPartition"]
 
 
 class SpansPartition(InputPartition):
-    """One task: these messages."""
+    """The spans that one task reads."""
 
     def __init__(self, spans: tuple[QueueSpan, ...]) -> None:
         super().__init__(None)

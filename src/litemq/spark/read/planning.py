@@ -1,7 +1,8 @@
-"""What to read next, decided from what a query wants and what the brokers have. Nothing here talks to anybody.
+"""Planning of reads: decides from the query and the brokers' offsets what to read next. No I/O.
 
-An offset of a stream is JSON: ``queues`` says for each queue, as ``topic/broker/number``, which message comes next, and ``topics`` which
-topic that is, by the id and the time of creation that it has at its broker. A checkpoint that meets other topics of the same names is so found out.
+A stream's offset is JSON. ``queues`` holds the next offset of each queue, named
+``topic/broker/number``; ``topics`` holds the identity of each topic, its id and creation time at
+its broker. If a topic was recreated, its identity no longer matches the checkpoint.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ __all__ = [
 ]
 
 _LOG = logging.getLogger(__name__)
-PARTITION_BYTES: Final = 64 << 20  # a task costs some 20 ms before its first row
-FEW_ROWS: Final = 4_000  # are one task, whatever their size
+PARTITION_BYTES: Final = 64 << 20  # a task takes about 20 ms before its first row
+FEW_ROWS: Final = 4_000  # up to which one task reads all rows
 
 AtTime = Callable[[QueueBounds, int], int]
 
 
 class Offsets(NamedTuple):
-    """How far a query has come: the next message of each queue, and the identity of each topic at its broker."""
+    """Position of a query: the next offset of each queue, and each topic's identity."""
 
     queues: dict[str, int]
     topics: dict[str, str]
@@ -51,16 +52,16 @@ class Offsets(NamedTuple):
             return cls(queues, {str(name): str(identity) for name, identity in stored["topics"].items()})
         except (KeyError, TypeError, ValueError, AttributeError):
             raise CheckpointMismatchError(
-                "the query's checkpoint was not written by the litemq source: give the query a checkpointLocation of its own"
+                "the query's checkpoint was not written by the litemq source: use a new checkpointLocation"
             ) from None
 
     def to_json(self) -> dict[str, Any]:
-        """Equal offsets are equal texts: Spark compares those."""
+        """Return the offsets sorted, since Spark compares them as text."""
         return {"queues": dict(sorted(self.queues.items())), "topics": dict(sorted(self.topics.items()))}
 
 
 def queue_name(queue: QueueBounds | QueueSpan) -> str:
-    """``topic/broker/number``."""
+    """Return ``topic/broker/number``."""
     return f"{queue.topic}/{queue.broker}/{queue.queue_id}"
 
 
@@ -68,11 +69,11 @@ def topic_name(queue: QueueBounds) -> str:
     return f"{queue.topic}/{queue.broker}"
 
 
-# Which queues ---------------------------------------------------------------------------------------------------------------------
+# Selection of queues ------------------------------------------------------------------------------
 
 
 def chosen_topics(options: ReadOptions, topics: Sequence[BrokerTopic]) -> list[BrokerTopic]:
-    """The topics that a query reads, at all their brokers. Raise if one does not exist."""
+    """Return the topics that a query reads, at all their brokers. Raise if one does not exist."""
     existing = {each.topic for each in topics}
     if options.pattern is not None:
         wanted = {topic for topic in existing if options.pattern.fullmatch(topic)}
@@ -80,13 +81,13 @@ def chosen_topics(options: ReadOptions, topics: Sequence[BrokerTopic]) -> list[B
         wanted = set(options.topics or options.assigned or ())
         for topic in sorted(wanted - existing):
             if is_system_name(topic) and not options.include_system:
-                raise InvalidArgumentError(f"topic {topic!r} is the broker's own: set includeSystem to true to read it")
+                raise InvalidArgumentError(f"topic {topic!r} is a system topic: set includeSystem to true to read it")
             check_topic(topic, topics)
     return [each for each in topics if each.topic in wanted]
 
 
 def chosen_queues(options: ReadOptions, queues: Sequence[QueueBounds]) -> list[QueueBounds]:
-    """Of those topics, the queues that a query wants."""
+    """Return the queues that a query reads."""
     if options.assigned is None:
         return list(queues)
     return _named(options.assigned, queues, "assign")
@@ -97,20 +98,27 @@ def _named(names: Mapping[str, Iterable[str]], queues: Sequence[QueueBounds], op
     for topic, numbers in names.items():
         for number in numbers:
             found = [
-                queue for queue in queues if queue.topic == topic and number in (str(queue.queue_id), f"{queue.broker}/{queue.queue_id}")
+                queue
+                for queue in queues
+                if queue.topic == topic and number in (str(queue.queue_id), f"{queue.broker}/{queue.queue_id}")
             ]
             if not found:
-                had = ", ".join(f"{queue.broker}/{queue.queue_id}" for queue in queues if queue.topic == topic)
-                raise InvalidArgumentError(f"option {option}: topic {topic!r} has no queue {number!r}; there is {had or 'none'}")
+                existing = ", ".join(f"{queue.broker}/{queue.queue_id}" for queue in queues if queue.topic == topic)
+                raise InvalidArgumentError(
+                    f"option {option}: topic {topic!r} has no queue {number!r}; its queues are {existing or 'none'}"
+                )
             chosen += found
     return list(dict.fromkeys(chosen))
 
 
-# Where they begin and end ---------------------------------------------------------------------------------------------------------
+# Start and end offsets ----------------------------------------------------------------------------
 
 
 def edge_offsets(wanted: Start, queues: Sequence[QueueBounds], at_time: AtTime, option: str) -> dict[str, int]:
-    """The offset at which each queue begins, or ends."""
+    """Return the offset at which each queue starts or ends, by ``wanted``.
+
+    ``option`` names it in errors.
+    """
     given: QueueValues | None = wanted.offsets if wanted.offsets is not None else wanted.times_ms
     special: dict[QueueBounds, int] = {}
     for topic, numbers in (given or {}).items():
@@ -134,15 +142,18 @@ def edge_offsets(wanted: Start, queues: Sequence[QueueBounds], at_time: AtTime, 
 def batch_spans(
     begin: Mapping[str, int], end: Mapping[str, int], queues: Sequence[QueueBounds], *, fail_on_data_loss: bool
 ) -> list[QueueSpan]:
-    """The spans that a batch query reads. An offset that was asked for and does not exist is a loss."""
+    """Return the spans that a batch query reads.
+
+    A requested offset that does not exist is a data loss.
+    """
     spans = []
     for queue in queues:
         name = queue_name(queue)
         first, last = begin[name], end[name]
         if fail_on_data_loss and (first < queue.start_offset or first > queue.end_offset or last > queue.end_offset):
             raise DataLossError(
-                f"{name}: offsets {first} … {last} were asked for, and it has {queue.start_offset} … {queue.end_offset}. "
-                "Ask for those, or set failOnDataLoss to false"
+                f"{name}: offsets {first} … {last} were requested, "
+                f"but it has {queue.start_offset} … {queue.end_offset}. Request those, or set failOnDataLoss to false"
             )
         first, last = max(first, queue.start_offset), min(last, queue.end_offset)
         if first < last:
@@ -150,25 +161,29 @@ def batch_spans(
     return spans
 
 
-# A stream's next step --------------------------------------------------------------------------------------------------------------
+# Streams ------------------------------------------------------------------------------------------
 
 
 def resumed_offsets(start: Offsets, queues: Sequence[QueueBounds], *, fail_on_data_loss: bool) -> Offsets:
-    """Where a stream continues: at its offsets, with queues that are new and without queues that are gone.
+    """Return where a stream continues: at its offsets, plus new queues and minus removed ones.
 
-    Raises where messages are lost, or where the offsets are of another cluster's queues.
+    Raise if messages are lost, or if the offsets belong to another cluster.
     """
     found: dict[str, int] = {}
     for queue in queues:
         name = queue_name(queue)
         at = start.queues.get(name)
         found[name] = (
-            queue.start_offset if at is None else _checked_offset(name, at, start.topics.get(topic_name(queue)), queue, fail_on_data_loss)
+            queue.start_offset
+            if at is None
+            else _checked_offset(name, at, start.topics.get(topic_name(queue)), queue, fail_on_data_loss)
         )
     read = {queue.topic for queue in queues}
     gone = [name for name in sorted(start.queues) if name not in found and name.split("/", 1)[0] in read]
     if gone:
-        _report_loss(f"{', '.join(gone[:5])}: no broker has these queues any more, which the query has read before", fail_on_data_loss)
+        _report_loss(
+            f"{', '.join(gone[:5])}: the query has read these queues before, but no broker has them", fail_on_data_loss
+        )
     return Offsets(found, {topic_name(queue): queue.identity for queue in queues})
 
 
@@ -176,28 +191,33 @@ def _checked_offset(name: str, at: int, identity: str | None, queue: QueueBounds
     is_same = identity in (None, queue.identity)
     if at > queue.end_offset or (not is_same and at > queue.start_offset):
         raise CheckpointMismatchError(
-            f"{name}: the query's checkpoint is at offset {at}, and this queue has {queue.start_offset} … {queue.end_offset}"
-            f"{'' if is_same else ' in another topic of the same name'}: it is another cluster's, or its broker has lost its data. "
-            "Give the query its own cluster's url, or a new checkpointLocation"
+            f"{name}: the query's checkpoint is at offset {at}, "
+            f"but this queue has {queue.start_offset} … {queue.end_offset}"
+            f"{'' if is_same else ' in another topic of the same name'}: it belongs to another cluster, "
+            "or its broker has lost its data. Use the url of the original cluster, or a new checkpointLocation"
         )
     if at < queue.start_offset:
-        why = "retention took them" if is_same else "the topic was deleted, and created anew"
-        _report_loss(f"{name}: offsets {at} … {queue.start_offset - 1} are gone before the query has read them, {why}", fail_on_data_loss)
+        why = "deleted by retention" if is_same else "deleted with their topic, which was then recreated"
+        _report_loss(
+            f"{name}: offsets {at} … {queue.start_offset - 1} were lost before the query read them: {why}",
+            fail_on_data_loss,
+        )
         return queue.start_offset
     return at
 
 
 def _report_loss(what: str, fail_on_data_loss: bool) -> None:
     if fail_on_data_loss:
-        raise DataLossError(f"{what}. To go on without them, set failOnDataLoss to false")
+        raise DataLossError(f"{what}. To continue without them, set failOnDataLoss to false")
     _LOG.warning("%s", what)
 
 
 def admitted_offsets(start: Offsets, known: Mapping[str, int], latest: Mapping[str, int], limit: int | None) -> Offsets:
-    """Where the next batch ends: at the latest messages, or after ``limit`` messages, each queue with its share of the backlog.
+    """Return where the next batch ends: at the latest messages, or after ``limit`` messages.
 
-    A queue that the query does not know yet comes in at its beginning, and has its messages read from the next batch on: so what a batch
-    reads hangs on its two offsets alone, however often it is read.
+    ``limit`` is divided among the queues by their backlog. A queue that is not in ``known`` enters
+    at its start, and its messages are read from the next batch on. So a batch depends only on its
+    two offsets, however often it is read.
     """
     waiting = {name: max(0, latest[name] - at) if name in known else 0 for name, at in start.queues.items()}
     total = sum(waiting.values())
@@ -211,7 +231,7 @@ def admitted_offsets(start: Offsets, known: Mapping[str, int], latest: Mapping[s
 
 
 def spans_between(start: Offsets, end: Offsets) -> list[QueueSpan]:
-    """What a batch of a stream reads."""
+    """Return the spans of a stream's batch."""
     spans = []
     for name, last in sorted(end.queues.items()):
         first = start.queues.get(name, last)
@@ -222,7 +242,7 @@ def spans_between(start: Offsets, end: Offsets) -> list[QueueSpan]:
     return spans
 
 
-# Tasks ----------------------------------------------------------------------------------------------------------------------------
+# Tasks --------------------------------------------------------------------------------------------
 
 
 def pack_tasks(
@@ -233,7 +253,10 @@ def pack_tasks(
     max_records: int | None = None,
     partition_bytes: int = PARTITION_BYTES,
 ) -> list[tuple[QueueSpan, ...]]:
-    """Cut and pack spans into tasks of about the same size. Neighbouring tasks read from different brokers if possible."""
+    """Cut and pack spans into tasks of about the same size.
+
+    Neighbouring tasks read from different brokers if possible.
+    """
     ordered = sorted(spans, key=lambda span: (span.topic, span.queue_id, span.broker))
     rows = sum(span.end - span.begin for span in ordered)
     if not rows:
@@ -255,8 +278,10 @@ def pack_tasks(
         at = span.begin
         while at < span.end:
             number = min(tasks - 1, int(done / share + 1e-9))
-            room = (number + 1) * share - done
-            count = span.end - at if number == tasks - 1 else min(span.end - at, max(1, round(room / weights[span.topic])))
+            free = (number + 1) * share - done
+            count = (
+                span.end - at if number == tasks - 1 else min(span.end - at, max(1, round(free / weights[span.topic])))
+            )
             bins[number].append(span._replace(begin=at, end=at + count))
             at += count
             done += count * weights[span.topic]
@@ -269,15 +294,15 @@ def _split_by_records(spans: tuple[QueueSpan, ...], limit: int | None) -> Iterab
     if limit is None:
         return [spans]
     parts: list[list[QueueSpan]] = [[]]
-    room = limit
+    free = limit
     for span in spans:
         at = span.begin
         while at < span.end:
-            if not room:
+            if not free:
                 parts.append([])
-                room = limit
-            count = min(room, span.end - at)
+                free = limit
+            count = min(free, span.end - at)
             parts[-1].append(span._replace(begin=at, end=at + count))
             at += count
-            room -= count
+            free -= count
     return [tuple(part) for part in parts]

@@ -1,4 +1,4 @@
-"""Filters that Spark pushes down: which topics and queues, and which parts of them, need not be read at all."""
+"""Filter pushdown: skips topics, queues and offset ranges that a query's filters exclude."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
 
 from litemq.spark.brokers import BrokerTopic
 from litemq.spark.fetch import QueueSpan
@@ -17,10 +26,11 @@ _NAMES = ("topic", "broker", "queue_id")
 
 
 class PushFilters:
-    """A reader's ``pushFilters`` that is there whether Spark's setting is on or off.
+    """A reader's ``pushFilters`` that works whether Spark's filter pushdown is enabled or not.
 
-    Spark refuses a reader that has one while ``spark.sql.python.filterPushdown.enabled`` is off, which it is by default; it tells by the
-    function behind the method. Off, it is never called, and there is nothing to refuse.
+    While ``spark.sql.python.filterPushdown.enabled`` is off, the default, Spark rejects a reader
+    that overrides ``pushFilters``. It compares the function behind the method, so ``__func__`` is
+    Spark's own.
     """
 
     def __init__(self, push: Callable[[Sequence[Filter]], Iterable[Filter]]) -> None:
@@ -32,12 +42,12 @@ class PushFilters:
 
 
 class ReadScope:
-    """What a read must cover: topics, queues, offsets and times."""
+    """The topics, queues, offsets and times that a read must cover."""
 
     def __init__(self) -> None:
         self._values: dict[str, set[Any]] = {}
         self._offsets = (0, 1 << 62)
-        self._times: tuple[int | None, int | None] = (None, None)  # from the first on, and before the second
+        self._times: tuple[int | None, int | None] = (None, None)  # [first, second) in ms
 
     @classmethod
     def from_filters(cls, filters: Sequence[Filter]) -> Self:
@@ -68,7 +78,7 @@ class ReadScope:
         self._offsets = first, end
 
     def _narrow_times(self, each: Filter, value: datetime) -> None:
-        """Whole milliseconds around a moment: Spark's filter sees to the rest."""
+        """Narrow to the whole milliseconds around ``value``; Spark's own filter is exact."""
         moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         ms = int(moment.timestamp() * 1000)
         if isinstance(each, EqualTo | GreaterThan | GreaterThanOrEqual):
@@ -86,11 +96,14 @@ class ReadScope:
         return scope
 
     def wants_topic(self, topic: BrokerTopic) -> bool:
-        """Whether a topic at a broker has anything that is wanted."""
-        return all(value in self._values.get(name, {value}) for name, value in (("topic", topic.topic), ("broker", topic.broker)))
+        """Return whether the scope includes ``topic``."""
+        return all(
+            value in self._values.get(name, {value})
+            for name, value in (("topic", topic.topic), ("broker", topic.broker))
+        )
 
     def cut(self, span: QueueSpan, at_time: Callable[[QueueSpan, int], int]) -> QueueSpan | None:
-        """What is wanted of a span."""
+        """Return the part of ``span`` inside the scope, or ``None``."""
         if span.queue_id not in self._values.get("queue_id", {span.queue_id}):
             return None
         begin, end = max(span.begin, self._offsets[0]), min(span.end, self._offsets[1])

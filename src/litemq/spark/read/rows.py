@@ -1,4 +1,4 @@
-"""Rows for Spark, in a task's process: spans fetched, decoded and narrowed down to what was asked for."""
+"""Rows of a read task: fetches spans, decodes them, and filters by tag and key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class RowQuery(NamedTuple):
-    """The rows and columns that a task reads of its spans."""
+    """The columns and filters of a read task."""
 
     url: str
     columns: tuple[str, ...]
@@ -41,7 +41,7 @@ def read_rows(spans: Sequence[QueueSpan], query: RowQuery) -> Iterator[pa.Record
                 if chosen.num_rows:
                     yield chosen.select(list(query.columns)) if len(decoded) > len(query.columns) else chosen
         for loss in losses or ():
-            _LOG.warning("%s: offsets %d … %d are left out, %s", loss.span, loss.span.begin, loss.span.end - 1, loss.why)
+            _LOG.warning("%s: skipped offsets %d … %d: %s", loss.span, loss.span.begin, loss.span.end - 1, loss.why)
 
 
 def _rows_with(batch: pa.RecordBatch, column: str, value: str | None) -> pa.RecordBatch:

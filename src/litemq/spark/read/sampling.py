@@ -1,4 +1,4 @@
-"""How large the messages of a topic are, more or less: what a task can take is bytes, and offsets only count."""
+"""Estimates of record sizes, from which the planner sizes tasks in bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEFAULT_ROW_BYTES: Final = 1024.0
 
 
 class RowSizes:
-    """Mean sizes of records, each topic's found out once, from a few messages of its longest span."""
+    """Mean record size per topic, sampled once from the middle of its longest span."""
 
     def __init__(self, cluster: ClusterReader, spans: Sequence[QueueSpan]) -> None:
         self._cluster = cluster
@@ -23,7 +23,7 @@ class RowSizes:
         self._known: dict[str, float] = {}
 
     def mean_bytes(self, topic: str) -> float:
-        """The mean size of a record of ``topic``."""
+        """Return the mean size of a record of ``topic``."""
         if topic not in self._known:
             longest = max((span for span in self._spans if span.topic == topic), key=lambda span: span.end - span.begin)
             self._known[topic] = self._sampled(longest)

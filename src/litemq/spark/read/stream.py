@@ -1,6 +1,7 @@
-"""The ``litemq`` source as a stream: what is new since the last batch, planned by one process and read by tasks.
+"""Stream reader: messages since the last batch, planned by the driver and read by tasks.
 
-The checkpoint is the truth. Spark asks the same reader for batch after batch, and another one for the same batch again when a query comes back.
+Spark's checkpoint is authoritative. Spark calls one reader for batch after batch; after a restart,
+it calls a new reader for the same batch again.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ __all__ = ["StreamReader"]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One query's view of its topics."""
+    """The stream of one query."""
 
     def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._query = RowQuery(options.url, columns, options.tag, options.key, options.fail_on_data_loss)
-        self._latest: dict[str, int] | None = None  # as it was seen last
-        self._until: dict[str, int] | None = None  # with AvailableNow: as it was when the query began
+        self._latest: dict[str, int] | None = None  # end offsets at the last look
+        self._until: dict[str, int] | None = None  # with AvailableNow: end offsets when the query started
         self._followed = False
         self._group: GroupOffsets | None = None
 
-    # What there is ---------------------------------------------------------------------------------------------------------------
+    # Queues ---------------------------------------------------------------------------------------
 
     def _cluster(self) -> ClusterReader:
         return thread_cluster(self._options.url)
@@ -60,7 +61,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = {queue_name(queue): queue.end_offset for queue in queues}
         return queues
 
-    # Spark asks, for each batch ----------------------------------------------------------------------------------------------------
+    # Interface to Spark ---------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         queues = self._queues()
@@ -73,8 +74,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offsets(begin, {topic_name(queue): queue.identity for queue in queues}).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        most = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        limit = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         begin = Offsets.from_json(start)
@@ -92,11 +93,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         first, last = Offsets.from_json(start), Offsets.from_json(end)
         if not self._followed:
-            self._follow(first)  # a batch that another process has planned: are these its queues?
+            self._follow(first)  # another process planned this batch: check that the queues are the same
         spans = spans_between(first, last)
         sizes = RowSizes(self._cluster(), spans)
         parts = pack_tasks(
-            spans, sizes.mean_bytes, min_tasks=self._options.min_partitions, max_records=self._options.max_records_per_partition
+            spans,
+            sizes.mean_bytes,
+            min_tasks=self._options.min_partitions,
+            max_records=self._options.max_records_per_partition,
         )
         return [SpansPartition(part) for part in parts]
 
@@ -112,7 +116,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else {"queues": dict(sorted(self._latest.items()))}
 
     def commit(self, end: dict[str, Any]) -> None:
-        """For those who watch: a group's offsets say how far the query has come."""
+        """Commit the progress as a group's offsets, for monitoring."""
         if self._options.group_id is not None:
             if self._group is None:
                 self._group = GroupOffsets(self._options.url, self._options.group_id)
@@ -127,4 +131,6 @@ def _max_rows(limit: ReadLimit) -> int | None:
         return limit.max_rows
     if isinstance(limit, ReadAllAvailable):
         return None
-    raise UnsupportedFeatureError(f"a limit of the kind {type(limit).__name__}: set maxOffsetsPerTrigger instead")
+    raise UnsupportedFeatureError(
+        f"read limit {type(limit).__name__} is not supported: set maxOffsetsPerTrigger instead"
+    )

@@ -1,1 +1,1 @@
-"""Tables of archived messages: how they are laid out, written and read. Needs pyarrow, and no Spark."""
+"""Tables of archived messages: layout, writing and reading. Needs pyarrow, but not Spark."""

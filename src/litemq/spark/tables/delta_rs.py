@@ -1,7 +1,7 @@
-"""A Delta table without Spark's connector: delta-rs commits the files that tasks have written.
+"""Delta table without Spark's connector: delta-rs commits the files that tasks have written.
 
-Any reader of Delta reads it. A commit carries ``txn`` with the application and the batch, which is how Delta knows a batch that is in the
-table already; of two who commit the same batch at once, one is refused.
+Any Delta reader can read it. A commit carries a ``txn`` action with the application and the batch,
+by which a committed batch is recognized. If two writers commit the same batch, one is refused.
 """
 
 from __future__ import annotations
@@ -34,34 +34,43 @@ else:
 __all__ = ["DeltaRsTable", "is_delta"]
 
 _TRIES: Final = 20
-# Once in so many commits the table's log is folded into a checkpoint, by delta-rs itself.
+# delta-rs writes a checkpoint of the table's log at this interval of commits.
 _CONFIGURATION: Final = {"delta.checkpointInterval": "50", "delta.logRetentionDuration": "interval 7 days"}
-_STATISTICS: Final = "delta.dataSkippingStatsColumns"  # not said: the first 32 columns, whichever they are
+_STATISTICS: Final = "delta.dataSkippingStatsColumns"  # Delta's default: the first 32 columns
 
 
 def is_delta(folder: TableFolder) -> bool:
-    """Whether a Delta table is there."""
+    """Return whether ``folder`` has a Delta table."""
     return bool(DeltaTable.is_deltatable(folder.location))
 
 
 class DeltaRsTable:
-    """A Delta table."""
+    """A Delta table; see ``Table`` for the methods."""
 
     def __init__(self, folder: TableFolder, layout: TableLayout, *, create: bool = False) -> None:
         self.folder = folder
         self.layout = layout
-        self._schema = Schema.from_json(layout.delta_schema) if layout.delta_schema else Schema.from_arrow(layout.schema)
+        self._schema = (
+            Schema.from_json(layout.delta_schema) if layout.delta_schema else Schema.from_arrow(layout.schema)
+        )
         if create:
             if folder.local is not None:
                 folder.local.mkdir(parents=True, exist_ok=True)
-            configuration = {**_CONFIGURATION, **({_STATISTICS: ",".join(layout.statistics)} if layout.statistics else {})}
+            configuration = {
+                **_CONFIGURATION,
+                **({_STATISTICS: ",".join(layout.statistics)} if layout.statistics else {}),
+            }
             DeltaTable.create(
-                folder.location, self._schema, mode="ignore", partition_by=list(layout.partition_by), configuration=configuration
+                folder.location,
+                self._schema,
+                mode="ignore",
+                partition_by=list(layout.partition_by),
+                configuration=configuration,
             )
         try:
             self._table = DeltaTable(folder.location)
         except TableNotFoundError:
-            raise InvalidArgumentError(f"{folder.location}: there is no Delta table") from None
+            raise InvalidArgumentError(f"{folder.location}: no Delta table") from None
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -69,7 +78,8 @@ class DeltaRsTable:
         missing = [name for name in self.layout.schema.names if name not in existing]
         if missing or tuple(self._table.metadata().partition_columns) != self.layout.partition_by:
             raise InvalidArgumentError(
-                f"{self.folder.location}: the Delta table there is another one: it lacks {', '.join(missing) or 'nothing'} and is partitioned "
+                f"{self.folder.location}: the existing Delta table has another layout: "
+                f"it lacks {', '.join(missing) or 'no column'} and is partitioned "
                 f"by {', '.join(self._table.metadata().partition_columns) or 'nothing'}; choose another location"
             )
 
@@ -87,12 +97,12 @@ class DeltaRsTable:
         return [self._file(row) for row in found.to_pylist()]
 
     def _file(self, row: Mapping[str, Any]) -> TableFile:
-        least, most = (
+        minimums, maximums = (
             {name[4:]: _statistic(value) for name, value in row.items() if name.startswith(kind) and value is not None}
             for kind in ("min.", "max.")
         )
         partition = {name: str(row[f"partition.{name}"]) for name in self.layout.partition_by}
-        return TableFile(row["path"], row["size_bytes"], row["num_records"], partition, least, most)
+        return TableFile(row["path"], row["size_bytes"], row["num_records"], partition, minimums, maximums)
 
     def last_batch(self, app_id: str) -> int | None:
         return self._table.transaction_version(app_id)
@@ -106,7 +116,7 @@ class DeltaRsTable:
                 return False
             if self._commit(actions, Transaction(app_id, batch_id)):
                 return True
-        raise self._crowded()
+        raise self._conflict_error()
 
     def replace(self, old: Sequence[TableFile], new: Sequence[TableFile]) -> bool:
         now = int(time.time() * 1000)
@@ -121,10 +131,13 @@ class DeltaRsTable:
                 return False
             if self._commit(actions, None):
                 return True
-        raise self._crowded()
+        raise self._conflict_error()
 
     def _commit(self, actions: list[AddAction | RemoveAction], transaction: Transaction | None) -> bool:
-        """Commit on top of the version that was looked at, and of no other: two who remove the same file are no conflict to delta-rs."""
+        """Commit on top of the version that was read, and of no other; return whether it succeeded.
+
+        delta-rs would not treat two removals of the same file as a conflict.
+        """
         properties = CommitProperties(app_transactions=[transaction] if transaction else None, max_commit_retries=0)
         try:
             self._table.create_write_transaction(
@@ -135,8 +148,10 @@ class DeltaRsTable:
         self.refresh()
         return True
 
-    def _crowded(self) -> InvalidArgumentError:
-        return InvalidArgumentError(f"{self.folder.location}: {_TRIES} commits in a row lost against others; who else writes there?")
+    def _conflict_error(self) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"{self.folder.location}: {_TRIES} commits in a row conflicted with other writers: stop the other writers"
+        )
 
     def vacuum(self, older_than_s: float, *, dry_run: bool) -> list[str]:
         hours = math.ceil(older_than_s / 3600)
@@ -151,9 +166,11 @@ def _add(file: TableFile, *, data_change: bool) -> AddAction:
         "maxValues": dict(file.most),
         "nullCount": dict.fromkeys(file.least, 0),
     }
-    return AddAction(file.path, file.size, dict(file.partition), int(time.time() * 1000), data_change, json.dumps(stats))
+    return AddAction(
+        file.path, file.size, dict(file.partition), int(time.time() * 1000), data_change, json.dumps(stats)
+    )
 
 
 def _statistic(value: Any) -> Any:
-    """A time as the table's log has it."""
+    """Format a time as in the table's log."""
     return value.isoformat(timespec="milliseconds").replace("+00:00", "Z") if hasattr(value, "isoformat") else value

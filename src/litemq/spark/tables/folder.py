@@ -1,7 +1,7 @@
-"""The folder of a table: files that are whole and on disk before anybody names them.
+"""Directory of a table: its files are complete and on disk before the table refers to them.
 
-A local path, or an address that Arrow knows (``s3://bucket/messages``). A broker may forget what the archive has: so a local file is synced,
-and its folder too, before the table names it.
+A local path, or a URL that Arrow supports (``s3://bucket/messages``). Brokers may delete archived
+messages, so a local file and its directory are synced before the table's commit.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ from litemq.errors import InvalidArgumentError
 
 __all__ = ["TableFolder", "sync_folder"]
 
-# Below it, what is written goes to disk behind the writer's back: little is left to wait for at the end.
+# Write-back starts every so often, so that the final fsync has little left to write.
 _SYNC_EVERY_BYTES: Final = 16 << 20
 
 
 class TableFolder:
-    """Where a table is."""
+    """The location of a table, and its files."""
 
     def __init__(self, location: str) -> None:
         if not location:
-            raise InvalidArgumentError("the table has no location: name a folder, such as /data/lake/messages")
+            raise InvalidArgumentError("the table has no location: give a directory, such as /data/lake/messages")
         parts = urlsplit(location)
-        # A letter and a colon is a drive, and no scheme.
+        # A scheme of one character is a Windows drive.
         self.local = (
-            Path(unquote(parts.path) if parts.scheme == "file" else location) if len(parts.scheme) <= 1 or parts.scheme == "file" else None
+            Path(unquote(parts.path) if parts.scheme == "file" else location)
+            if len(parts.scheme) <= 1 or parts.scheme == "file"
+            else None
         )
         self.location = location.rstrip("/") if self.local is None else str(self.local.absolute())
         if self.local is not None:
@@ -44,40 +46,45 @@ class TableFolder:
         return TableFolder, (self.location,)
 
     def as_uri(self) -> str:
-        """The same for Spark, whose default may be another file system."""
+        """Return the location as a URI, since Spark's default may be another file system."""
         return self.location if self.local is None else self.local.as_uri()
 
     def local_path(self, what: str) -> Path:
-        """The folder as a path; raises for what can be done in a local one only."""
+        """Return the local path.
+
+        Raise if the location is remote; ``what`` names the feature that needs it.
+        """
         if self.local is None:
-            raise InvalidArgumentError(f"{self.location}: {what} needs a local or mounted folder; choose the format delta for others")
+            raise InvalidArgumentError(
+                f"{self.location}: {what} needs a local or mounted directory; choose the format delta for others"
+            )
         return self.local
 
     @contextmanager
     def new_file(self, path: str) -> Iterator[IO[bytes] | Any]:
-        """A file to write; when this ends well, it is on disk."""
+        """Create a file to write. It is on disk when the block ends without an error."""
         if self.local is None:
             filesystem, base = self._remote()
             with filesystem.open_output_stream(f"{base}/{path}") as stream:
                 yield stream
             return
         target = self.local / path
-        made = _make_folders(target.parent)
+        changed = _make_folders(target.parent)
         with target.open("xb", buffering=0) as file:
             yield _WriteBehindFile(file.fileno())
             os.fsync(file.fileno())
-        for folder in {target.parent, *made}:
+        for folder in {target.parent, *changed}:
             sync_folder(folder)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A file to read, anywhere in it."""
+        """Open a file for random-access reading."""
         if self.local is None:
             filesystem, base = self._remote()
             return filesystem.open_input_file(f"{base}/{path}")
         return pa.OSFile(str(self.local / path), "rb")
 
     def read_text(self, path: str) -> str | None:
-        """All of a small file; none where there is no such file."""
+        """Read a small file; ``None`` if it does not exist."""
         try:
             with self.open_input(path) as file:
                 return bytes(file.read()).decode()
@@ -85,25 +92,25 @@ class TableFolder:
             return None
 
     def has_files(self, path: str) -> bool:
-        """Whether there is anything in a folder."""
+        """Return whether the directory ``path`` has any file."""
         filesystem, base = self._filesystem()
         return bool(filesystem.get_file_info(pa_fs.FileSelector(f"{base}/{path}", allow_not_found=True)))
 
     def files_in(self, path: str) -> list[str]:
-        """The files of rows in a folder."""
+        """Return the Parquet files in the directory ``path``."""
         filesystem, base = self._filesystem()
         found = filesystem.get_file_info(pa_fs.FileSelector(f"{base}/{path}"))
         return sorted(f"{path}/{one.base_name}" for one in found if one.base_name.endswith(".parquet"))
 
     def sync(self, path: str) -> None:
-        """Make sure that a file is on disk that somebody else has written."""
+        """Sync a file that another process has written."""
         if self.local is not None:
             with (self.local / path).open("rb") as file:
                 os.fsync(file.fileno())
             sync_folder((self.local / path).parent)
 
     def delete(self, path: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
         if self.local is None:
             filesystem, base = self._remote()
             filesystem.delete_file(f"{base}/{path}")
@@ -111,13 +118,15 @@ class TableFolder:
             (self.local / path).unlink(missing_ok=True)
 
     def data_files(self, older_than_s: float) -> list[str]:
-        """The files of rows that lie here and are older than that, whether the table names them or not."""
+        """Return the Parquet files older than ``older_than_s``, in the table or not."""
         filesystem, base = self._filesystem()
         before = time.time() - older_than_s
         found = filesystem.get_file_info(pa_fs.FileSelector(base, recursive=True, allow_not_found=True))
         names = {one.path[len(base) + 1 :]: one for one in found if one.type is pa_fs.FileType.File}
         return sorted(
-            name for name, one in names.items() if name.endswith(".parquet") and not _is_hidden(name) and one.mtime.timestamp() <= before
+            name
+            for name, one in names.items()
+            if name.endswith(".parquet") and not _is_hidden(name) and one.mtime.timestamp() <= before
         )
 
     def _filesystem(self) -> tuple[pa_fs.FileSystem, str]:
@@ -129,7 +138,7 @@ class TableFolder:
 
 
 class _WriteBehindFile:
-    """A file as Arrow writes it. What is written begins its way to disk at once, not all of it at the end."""
+    """A file object for Arrow that starts write-back early instead of only at the end."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -150,7 +159,8 @@ class _WriteBehindFile:
 
     def _begin_writing_back(self) -> None:
         if hasattr(os, "posix_fadvise"):
-            # On Linux this starts the writing and does not wait for it; the cached pages that are clean already go, and nobody reads them again.
+            # On Linux this starts write-back without waiting, and drops clean pages, which are not
+            # read again.
             os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
         self._unsynced = 0
 
@@ -158,7 +168,7 @@ class _WriteBehindFile:
         return self.position
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing: writes are unbuffered."""
 
     def close(self) -> None:
         self.closed = True
@@ -169,14 +179,14 @@ def _is_hidden(name: str) -> bool:
 
 
 def _make_folders(folder: Path) -> list[Path]:
-    """Make a folder; says in which ones there is a new name now."""
+    """Create a directory with its parents; return the directories that got a new entry."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return [one.parent for one in missing]
 
 
 def sync_folder(folder: Path) -> None:
-    """What was named in a folder stays named after a power cut."""
+    """Sync a directory, so that its entries survive a power failure."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)

@@ -1,4 +1,4 @@
-"""Which kind of table is at a place, opened."""
+"""Opening and creation of tables, by the format at a location."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from litemq.spark.tables.table import Table
 
 __all__ = ["TABLE_FORMATS", "TableFormat", "create_table", "open_table"]
 
-# delta-spark is a Delta table like the other; who writes it is Spark's own connector.
+# delta-spark is the same Delta table, written by Spark's connector.
 TableFormat: TypeAlias = Literal["delta", "delta-spark", "parquet"]
 TABLE_FORMATS: Final[tuple[str, ...]] = get_args(TableFormat)
 
 
 def open_table(location: str, layout: TableLayout = MESSAGES) -> Table:
-    """The table that is at a place; raises where there is none."""
+    """Open the table at ``location``. Raise if there is none."""
     folder = TableFolder(location)
     if is_parquet(folder):
         return ParquetTable(folder, layout)
@@ -26,22 +26,24 @@ def open_table(location: str, layout: TableLayout = MESSAGES) -> Table:
 
     if is_delta(folder):
         return DeltaRsTable(folder, layout)
-    raise InvalidArgumentError(f"{folder.location}: there is no table yet; `litemq pipeline run archive` makes it")
+    raise InvalidArgumentError(f"{folder.location}: no table yet; create it with `litemq pipeline run archive`")
 
 
 def create_table(location: str, table_format: TableFormat, layout: TableLayout = MESSAGES) -> Table:
-    """The table at a place, made if there is none; raises where there is one of another kind."""
+    """Open the table at ``location``, or create it. Raise if there is one of another format."""
     folder = TableFolder(location)
     if table_format == "parquet":
         if folder.local is not None and (folder.local / "_delta_log").exists():
-            raise _another(folder, "a Delta table", "delta")
+            raise _format_error(folder, "a Delta table", "delta")
         return ParquetTable(folder, layout, create=True)
     if is_parquet(folder):
-        raise _another(folder, "a plain table", "parquet")
+        raise _format_error(folder, "a plain table", "parquet")
     from litemq.spark.tables.delta_rs import DeltaRsTable
 
     return DeltaRsTable(folder, layout, create=True)
 
 
-def _another(folder: TableFolder, what: str, its_format: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{folder.location}: {what} is there already; choose another location, or the format {its_format}")
+def _format_error(folder: TableFolder, what: str, its_format: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{folder.location}: {what} already exists; choose another location, or the format {its_format}"
+    )

@@ -1,8 +1,10 @@
-"""A plain table: Parquet files, and manifests that say which of them count.
+"""Plain table: Parquet files, and manifests that define which of them belong to the table.
 
-``_batches/00000000000000000007.json`` is version 7 of the table: who committed which batch, the files that it adds, and those in whose place
-they are. It is written beside and then linked to its name, which only one can have: that is the commit. Every so many versions one of them
-also has a ``.snapshot.json``, the whole list as of then, from which reading begins. ``_batches/table.json`` says which table it is.
+``_batches/00000000000000000007.json`` is version 7 of the table: the application and batch that
+committed it, the files it adds, and the files it removes. A commit writes a temporary file and
+links it to the next version's name, which succeeds for one writer only. Every ``_SNAPSHOT_EVERY``
+versions, a ``.snapshot.json`` holds the whole list, from which readers start.
+``_batches/table.json`` identifies the table.
 """
 
 from __future__ import annotations
@@ -27,18 +29,18 @@ _FORMAT: Final = 1
 _MANIFEST = re.compile(r"(\d{20})\.json", re.ASCII)
 _SNAPSHOT = re.compile(r"(\d{20})\.snapshot\.json", re.ASCII)
 _SNAPSHOT_EVERY: Final = 50
-# For so long it is known when a file was removed; nobody who read the table before needs it later.
+# Snapshots keep the removal time of files for this long: longer than any reader of an old version.
 _REMOVED_KEPT_S: Final = 31 * 86_400
 _TRIES: Final = 5
 
 
 def is_parquet(folder: TableFolder) -> bool:
-    """Whether a plain table is there."""
+    """Return whether ``folder`` has a plain table."""
     return folder.local is not None and (folder.local / "_batches" / "table.json").exists()
 
 
 class ParquetTable:
-    """A plain table."""
+    """A plain table; see ``Table`` for the methods."""
 
     def __init__(self, folder: TableFolder, layout: TableLayout, *, create: bool = False) -> None:
         self.folder = folder
@@ -46,17 +48,24 @@ class ParquetTable:
         self._batches = folder.local_path("the format parquet") / "_batches"
         if create and not is_parquet(folder):
             self._batches.mkdir(parents=True, exist_ok=True)
-            about = {"format": _FORMAT, "id": str(uuid.uuid4()), "columns": layout.schema.names, "partition_by": layout.partition_by}
-            self._write_once("table.json", about)
+            description = {
+                "format": _FORMAT,
+                "id": str(uuid.uuid4()),
+                "columns": layout.schema.names,
+                "partition_by": layout.partition_by,
+            }
+            self._write_once("table.json", description)
         if not is_parquet(folder):
-            raise InvalidArgumentError(f"{folder.location}: there is no table")
+            raise InvalidArgumentError(f"{folder.location}: no table")
         self._description = json.loads((self._batches / "table.json").read_text())
         if self._description["format"] != _FORMAT or list(self._description["columns"]) != layout.schema.names:
-            raise InvalidArgumentError(f"{folder.location}: the table there is another one, with other columns; choose another location")
+            raise InvalidArgumentError(
+                f"{folder.location}: the existing table has other columns; choose another location"
+            )
         self._version = -1
         self._files: dict[str, TableFile] = {}
         self._last: dict[str, int] = {}
-        self._removed: dict[str, float] = {}  # when each file went, by its path
+        self._removed: dict[str, float] = {}  # removal time of each file, by path
         self.refresh()
 
     def identity(self) -> str:
@@ -66,7 +75,7 @@ class ParquetTable:
         for left in reversed(range(_TRIES)):
             try:
                 self._read_new_versions()
-            except FileNotFoundError:  # vacuum took what a newer snapshot has, after it was listed
+            except FileNotFoundError:  # vacuum deleted a superseded file after it was listed
                 if not left:
                     raise
             else:
@@ -88,7 +97,9 @@ class ParquetTable:
 
     def _apply_manifest(self, version: int, manifest: dict[str, Any]) -> None:
         if version != self._version + 1:
-            raise InvalidArgumentError(f"{self._batches}: version {self._version + 1} is missing, and {version} is there: restore it")
+            raise InvalidArgumentError(
+                f"{self._batches}: version {self._version + 1} is missing, but {version} exists: restore it"
+            )
         for path in manifest["remove"]:
             self._files.pop(path, None)
             self._removed[path] = manifest["at"]
@@ -123,18 +134,28 @@ class ParquetTable:
 
     def _commit(self, app_id: str, batch_id: int, add: Iterable[TableFile], remove: Iterable[str]) -> bool:
         version = self._version + 1
-        manifest = {"at": time.time(), "app_id": app_id, "batch_id": batch_id, "add": [asdict(one) for one in add], "remove": list(remove)}
+        manifest = {
+            "at": time.time(),
+            "app_id": app_id,
+            "batch_id": batch_id,
+            "add": [asdict(one) for one in add],
+            "remove": list(remove),
+        }
         if not self._write_once(f"{version:020d}.json", manifest):
             return False
         self._apply_manifest(version, manifest)
         if version % _SNAPSHOT_EVERY == _SNAPSHOT_EVERY - 1:
             self._removed = {path: at for path, at in self._removed.items() if at > time.time() - _REMOVED_KEPT_S}
-            whole = {"files": [asdict(one) for one in self._files.values()], "last": self._last, "removed": self._removed}
+            whole = {
+                "files": [asdict(one) for one in self._files.values()],
+                "last": self._last,
+                "removed": self._removed,
+            }
             self._write_once(f"{version:020d}.snapshot.json", whole)
         return True
 
     def _write_once(self, name: str, value: object) -> bool:
-        """A file that is whole, on disk and new; false where somebody else has written it."""
+        """Write a new file atomically and sync it. Return ``False`` if it already exists."""
         staged = self._batches / f".{uuid.uuid4()}"
         try:
             with staged.open("x") as file:
@@ -151,21 +172,25 @@ class ParquetTable:
         return True
 
     def vacuum(self, older_than_s: float, *, dry_run: bool) -> list[str]:
-        # First the files that are there, then those that count: what is committed in between is not taken for left over.
-        lying = self.folder.data_files(older_than_s)
+        # List the files first, then read the table: a file committed in between is not a leftover.
+        existing = self.folder.data_files(older_than_s)
         self.refresh()
         before = time.time() - older_than_s
-        gone = [path for path in lying if path not in self._files and self._removed.get(path, 0.0) <= before]
-        gone += [str(Path("_batches") / name) for name in self._superseded(before)]
+        deleted = [path for path in existing if path not in self._files and self._removed.get(path, 0.0) <= before]
+        deleted += [str(Path("_batches") / name) for name in self._superseded(before)]
         if not dry_run:
-            for path in gone:
+            for path in deleted:
                 self.folder.delete(path)
-        return gone
+        return deleted
 
     def _superseded(self, before: float) -> list[str]:
-        """Manifests and snapshots that a later snapshot, itself old enough, has in it."""
+        """Return the files that a snapshot written before ``before`` supersedes."""
         names = [one.name for one in self._batches.iterdir()]
-        old = [int(found[1]) for name in names if (found := _SNAPSHOT.fullmatch(name)) and (self._batches / name).stat().st_mtime <= before]
+        old = [
+            int(found[1])
+            for name in names
+            if (found := _SNAPSHOT.fullmatch(name)) and (self._batches / name).stat().st_mtime <= before
+        ]
         newest = max(old, default=-1)
         return sorted(
             name

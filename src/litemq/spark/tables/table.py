@@ -1,7 +1,8 @@
-"""What a table is to the archive and to those who read it: files, and commits that name them.
+"""Interface of a table: files, and atomic commits that add or replace them.
 
-A commit is all or nothing, and a batch is committed once: of the same application's batches, one whose number is not higher than the last
-committed one is known, and not added again. So it may be written and committed again, by whoever does not know how far it got.
+A batch is committed once. If its number is not higher than the last committed batch of the same
+application, the commit adds nothing. So a writer that does not know whether its commit succeeded
+may repeat it.
 """
 
 from __future__ import annotations
@@ -16,28 +17,31 @@ __all__ = ["Table"]
 
 
 class Table(Protocol):
-    """A table in a folder of its own."""
+    """A table in its own directory."""
 
     folder: TableFolder
     layout: TableLayout
 
     def identity(self) -> str:
-        """Which table it is: another one in the same place has another identity."""
+        """Return the table's unique id: another table at the same location has another id."""
 
     def refresh(self) -> None:
-        """Take in what was committed since it was opened."""
+        """Read the commits since the last refresh."""
 
     def files(self, partition: dict[str, str] | None = None) -> list[TableFile]:
-        """The files that are in it now; only those of a partition, where some of its columns are named."""
+        """Return the table's files, or those whose partition has the values in ``partition``."""
 
     def last_batch(self, app_id: str) -> int | None:
-        """The last batch of an application that is in it."""
+        """Return the last committed batch of an application, or ``None``."""
 
     def append(self, files: Sequence[TableFile], app_id: str, batch_id: int) -> bool:
-        """Add a batch's files; false where the batch is in it already, and nothing was added."""
+        """Commit the files of a batch. Return ``False`` if the table already has the batch."""
 
     def replace(self, old: Sequence[TableFile], new: Sequence[TableFile]) -> bool:
-        """Put files in the place of others that hold the same rows; false where not all of the others are there any more."""
+        """Replace ``old`` by ``new``, which hold the same rows.
+
+        Return ``False`` if a file of ``old`` is gone.
+        """
 
     def vacuum(self, older_than_s: float, *, dry_run: bool) -> list[str]:
-        """Delete files that the table does not name and has not named for a while; says which."""
+        """Delete files outside the table for ``older_than_s``; return their paths."""

@@ -1,4 +1,4 @@
-"""A task's rows to files: one for each topic and hour, sorted as they come, with statistics."""
+"""Writer of a task's rows: one file per topic and hour, in the order of arrival, with statistics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,22 @@ import pyarrow.parquet as pq
 
 from litemq.spark.schema import BROKER
 from litemq.spark.tables.folder import TableFolder
-from litemq.spark.tables.layout import FILE_SCHEMA, KEY, MESSAGES, STATISTICS, TableFile, hour_partition, partition_folder
+from litemq.spark.tables.layout import (
+    FILE_SCHEMA,
+    KEY,
+    MESSAGES,
+    STATISTICS,
+    TableFile,
+    hour_partition,
+    partition_folder,
+)
 
 __all__ = ["Codec", "MessageWriter"]
 
 _US_PER_HOUR: Final = 3_600_000_000
-# Numbers that rise by little from row to row.
+# Numbers that grow slowly from row to row.
 _RISING: Final = ("queue_offset", "commitlog_offset", "sequence", "born_timestamp", "store_timestamp")
-# Values that differ from row to row: a dictionary of them would be built in vain.
+# Columns whose values mostly differ, for which a dictionary is useless.
 _DISTINCT: Final = ("message_id", "body", "keys.list.element", *_RISING)
 _ROW_GROUP_BYTES: Final = 32 << 20
 _BUFFERED_BYTES: Final = 128 << 20
@@ -31,29 +39,32 @@ _OPEN_FILES: Final = 48
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How files are compressed."""
+    """Compression of the files."""
 
     name: str = "zstd"
     level: int | None = 1
 
     @classmethod
     def of(cls, name: str, level: int) -> Codec:
-        """As it is configured: a level is zstd's alone."""
+        """Return the configured codec; only zstd has a level."""
         return cls(name, level if name == "zstd" else None)
 
 
 class MessageWriter:
-    """The files that one task writes. Rows come queue by queue, in the order of the key; a file that is not finished is left over."""
+    """The files that one task writes.
+
+    Callers write rows queue by queue, in the order of ``KEY``.
+    """
 
     def __init__(self, folder: TableFolder, codec: Codec, *, file_bytes: int | None = None) -> None:
         self._folder = folder
         self._codec = codec
-        self._file_bytes = file_bytes  # where a file is large enough; not said: however large it becomes
-        self._open: dict[tuple[str, int], _OpenFile] = {}  # that used last comes last
+        self._file_bytes = file_bytes  # size at which a file is closed; ``None``: no limit
+        self._open: dict[tuple[str, int], _OpenFile] = {}  # least recently used first
         self._done: list[TableFile] = []
 
     def write(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Rows of one queue of a topic, with the columns of ``FILE_SCHEMA``."""
+        """Write rows of one queue of ``topic``, with the columns of ``FILE_SCHEMA``."""
         for hour, begin, end in _hours(batch):
             file = self._file(topic, hour)
             file.add(batch if end - begin == batch.num_rows else batch.slice(begin, end - begin))
@@ -72,13 +83,13 @@ class MessageWriter:
         return file
 
     def finish(self) -> list[TableFile]:
-        """Close the files; they are whole and on disk."""
+        """Close the files and return them; they are on disk."""
         while self._open:
             self._done.append(self._open.pop(next(iter(self._open))).close())
         return self._done
 
     def discard(self) -> None:
-        """The task has failed: take back what it wrote, as far as that goes. What is left is left over, and vacuum takes it."""
+        """Delete the files of a failed task, as far as possible. Vacuum deletes the rest."""
         for path in [*(file.path for file in self._open.values()), *(file.path for file in self._done)]:
             with contextlib.suppress(OSError):
                 self._folder.delete(path)
@@ -114,18 +125,18 @@ class _OpenFile:
         for name in ("queue_id", "queue_offset", "store_timestamp"):
             values = _longs(batch[name])
             self._ranges[name].include(int(values.min()), int(values.max()))
-        broker = batch[BROKER][0].as_py()  # rows of one queue are of one broker
+        broker = batch[BROKER][0].as_py()  # a queue belongs to one broker
         self._ranges[BROKER].include(broker, broker)
         if self.buffered >= _ROW_GROUP_BYTES:
             self.flush()
 
     @property
     def size(self) -> int:
-        """How large it is so far."""
+        """Size so far in bytes."""
         return int(self._stream.tell()) + self.buffered
 
     def flush(self) -> None:
-        """What is buffered becomes a row group."""
+        """Write the buffered rows as a row group."""
         if self._batches:
             rows = sum(batch.num_rows for batch in self._batches)
             self._writer.write_table(pa.Table.from_batches(self._batches, FILE_SCHEMA), row_group_size=rows)
@@ -164,7 +175,11 @@ def _hours(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int]]:
 
 
 def _longs(column: pa.Array) -> Any:
-    return column.cast(pa.int64()).to_numpy(zero_copy_only=False) if column.type != pa.int64() else column.to_numpy(zero_copy_only=False)
+    return (
+        column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        if column.type != pa.int64()
+        else column.to_numpy(zero_copy_only=False)
+    )
 
 
 def _statistic(name: str, value: Any) -> Any:
@@ -182,4 +197,6 @@ def _leaves(field: pa.Field, path: str) -> Iterator[str]:
         yield path
 
 
-_LEAVES_WITH_DICTIONARY: Final = [leaf for one in FILE_SCHEMA for leaf in _leaves(one, one.name) if leaf not in _DISTINCT]
+_LEAVES_WITH_DICTIONARY: Final = [
+    leaf for one in FILE_SCHEMA for leaf in _leaves(one, one.name) if leaf not in _DISTINCT
+]

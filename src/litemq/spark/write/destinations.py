@@ -1,4 +1,4 @@
-"""Which queue each row goes to: by its ordering key, or wherever it is the next one's turn."""
+"""Destination queues of rows: by ordering key, or round-robin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from litemq.client.engine.routes import Route, pick
+from litemq.client.engine.routes import Route, random_index
 from litemq.errors import InvalidArgumentError, NoRouteError
 from litemq.format.crc import crc32c_of_strings
 from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, Durability
@@ -22,7 +22,7 @@ _SPREAD: Final = 1 << 32  # more than a topic has queues
 
 
 class Queue(NamedTuple):
-    """A queue of a topic, and what its broker promises of a message that does not say."""
+    """A queue of a topic, and its broker's default durability."""
 
     broker: str
     queue_id: int
@@ -30,20 +30,27 @@ class Queue(NamedTuple):
 
 
 class TopicQueues:
-    """The queues of one topic, by the class of a message's priority."""
+    """The queues of one topic, by priority class."""
 
     def __init__(self, route: Route) -> None:
         self.topic = route.topic
         if not route.brokers:
             raise NoRouteError(f"no broker has topic {route.topic!r}")
-        self.has_priorities = any(place.has_priorities for place in route.brokers)
-        # A broker where the topic was created otherwise would refuse what is sent.
-        places = [place for place in route.brokers if place.has_priorities is self.has_priorities]
-        queues = [Queue(place.name, number, place.default_durability) for place in places for number in range(place.queues)]
-        alive = {place.name for place in places if place.alive}
-        # Keys are hashed over all queues of a class in this order, as every client does it.
+        self.has_priorities = any(address.has_priorities for address in route.brokers)
+        # A broker whose topic has another priority setting would reject the records.
+        addresses = [address for address in route.brokers if address.has_priorities is self.has_priorities]
+        queues = [
+            Queue(address.name, number, address.default_durability)
+            for address in addresses
+            for number in range(address.queues)
+        ]
+        alive = {address.name for address in addresses if address.alive}
+        # Keys are hashed over all queues of a class in this order, as in every client.
         self.by_key = [[queue for queue in queues if self._class(queue) == number] for number in range(self._classes)]
-        self._turns = [_turns([queue for queue in class_queues if queue.broker in alive] or class_queues) for class_queues in self.by_key]
+        self._turns = [
+            _turns([queue for queue in class_queues if queue.broker in alive] or class_queues)
+            for class_queues in self.by_key
+        ]
 
     @property
     def _classes(self) -> int:
@@ -53,30 +60,31 @@ class TopicQueues:
         return queue.queue_id % self._classes
 
     def next(self, priority_class: int) -> Queue:
-        """The queue whose turn it is."""
+        """Return the next queue of a class, round-robin."""
         return next(self._turns[priority_class])
 
     def priority_classes(self, priorities: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The class of each priority."""
+        """Return the class of each priority. Raise if the topic has no priorities."""
         if self.has_priorities:
             return priorities * PRIORITY_CLASSES // 256
         if (priorities != DEFAULT_PRIORITY).any():
             raise InvalidArgumentError(
-                f"priority={int(priorities[priorities != DEFAULT_PRIORITY][0])}: topic {self.topic!r} has no priorities. Write without, "
-                f"or to a topic that was created with them: litemq topic create NAME --priorities strict"
+                f"priority={int(priorities[priorities != DEFAULT_PRIORITY][0])}: "
+                f"topic {self.topic!r} has no priorities. Remove the column, "
+                "or create a topic with priorities: `litemq topic create NAME --priorities strict`"
             )
         return np.zeros(priorities.size, np.int64)
 
 
 def _turns(queues: list[Queue]) -> Iterator[Queue]:
-    """One queue of each broker after another, so that a turn spreads over brokers first; tasks do not all begin with the same."""
+    """Cycle through ``queues``, alternating between brokers, from a random start."""
     in_turn = sorted(queues, key=lambda queue: (queue.queue_id, queue.broker))
-    begin = pick(len(in_turn))
+    begin = random_index(len(in_turn))
     return cycle(in_turn[begin:] + in_turn[:begin])
 
 
 class Portion(NamedTuple):
-    """Rows that go to one queue, in their order; ``queue`` is ``None`` where it does not matter to which."""
+    """Rows for one queue, in order; ``queue`` is ``None`` if any queue of the class will do."""
 
     to: TopicQueues
     priority_class: int
@@ -85,7 +93,7 @@ class Portion(NamedTuple):
 
 
 def portions(rows: pa.RecordBatch, topic: str, topic_queues: Callable[[str], TopicQueues]) -> Iterator[Portion]:
-    """The rows of a batch by where they go. ``topic`` is that of rows that do not say."""
+    """Split ``rows`` by destination. ``topic`` is the topic of rows without one."""
     for name, topic_rows in _by_topic(rows, topic):
         to = topic_queues(name)
         codes = _codes(topic_rows, to)
@@ -101,7 +109,7 @@ def _by_topic(rows: pa.RecordBatch, topic: str) -> Iterator[tuple[str, pa.Record
     topics = rows.column("topic").cast(pa.string())
     if topics.null_count:
         if not topic:
-            raise InvalidArgumentError(f"topic is null in {topics.null_count} rows: give it a value there, or say .option('topic', …)")
+            raise InvalidArgumentError(f"topic is null in {topics.null_count} rows: set it, or use .option('topic', …)")
         topics = pc.fill_null(topics, topic)
     encoded = topics.dictionary_encode()
     names = encoded.dictionary.to_pylist()
@@ -110,7 +118,7 @@ def _by_topic(rows: pa.RecordBatch, topic: str) -> Iterator[tuple[str, pa.Record
 
 
 def _codes(rows: pa.RecordBatch, to: TopicQueues) -> npt.NDArray[np.int64]:
-    """For each row its class, and the number of its key's queue, counted from 1; 0 where any will do."""
+    """Return a code per row: its class, and its key's queue from 1 on, or 0 for any."""
     count = rows.num_rows
     classes = to.priority_classes(_priorities(rows))
     if "ordering_key" not in rows.schema.names:
@@ -128,14 +136,16 @@ def _codes(rows: pa.RecordBatch, to: TopicQueues) -> npt.NDArray[np.int64]:
 def _priorities(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
     if "priority" not in rows.schema.names:
         return np.full(rows.num_rows, DEFAULT_PRIORITY, np.int64)
-    priorities: npt.NDArray[np.int64] = pc.fill_null(rows.column("priority").cast(pa.int64()), DEFAULT_PRIORITY).to_numpy()
+    priorities: npt.NDArray[np.int64] = pc.fill_null(
+        rows.column("priority").cast(pa.int64()), DEFAULT_PRIORITY
+    ).to_numpy()
     if priorities.size and (int(priorities.min()) < 0 or int(priorities.max()) > 255):
         raise InvalidArgumentError(f"priority of {int(priorities.min())} … {int(priorities.max())}: choose 0 … 255")
     return priorities
 
 
 def _by_code(rows: pa.RecordBatch, codes: npt.NDArray[np.int64]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each code, in their order."""
+    """Yield the rows of each code, in order."""
     if codes.size == 0:
         return
     if (codes == codes[0]).all():

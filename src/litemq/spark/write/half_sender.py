@@ -1,7 +1,8 @@
-"""Sending halves: records that nobody sees until the driver says that they count.
+"""Sender of halves: records that are not delivered until the driver commits their attempt.
 
-Several requests are on their way at once, to several queues and brokers. Each says how many records the attempt sent to its queue before, so
-that what is sent again after a broken connection is known by its number and not stored twice; a broker that goes away is waited for.
+Several requests are in flight at once, to several queues and brokers. Each carries the number of
+records that the attempt has sent to its queue before, so a broker recognizes a resent request and
+does not store it twice. If a broker goes down, the sender retries.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ from litemq.spark.write.destinations import Queue
 
 __all__ = ["HalfSender", "attempt_transaction"]
 
-_WINDOW_BYTES: Final = 8 << 20  # on their way at once: what a broker takes in while it syncs what came before
+_WINDOW_BYTES: Final = 8 << 20  # in flight per broker: enough to receive while the broker syncs
 
 
 def attempt_transaction(attempt: Attempt) -> str:
-    """The transaction id that the records of an attempt carry."""
+    """Return the transaction id of an attempt's records."""
     return f"{attempt.query}/{attempt.batch}/{attempt.partition}/{attempt.attempt}"
 
 
 class _Request(NamedTuple):
     header: bytes
     records: memoryview
-    next: int  # how many records its queue has of this attempt once it is stored
+    next: int  # number of the attempt's records in the queue once this request is stored
 
 
 class _BrokerWindow:
-    """The requests under way to one broker, in the order in which they were sent."""
+    """The requests in flight to one broker, in the order of sending."""
 
     def __init__(self, broker: str, cluster: BlockingCluster) -> None:
         self._broker = broker
         self._cluster = cluster
         self._peer: BlockingPeer | None = None
         self._in_flight: deque[tuple[int, _Request]] = deque()
-        self._unsent: deque[_Request] = deque()  # new, or to be sent again
+        self._unsent: deque[_Request] = deque()  # new, or to be resent
         self.bytes = 0
         self.count = 0
 
@@ -64,7 +65,8 @@ class _BrokerWindow:
                 step()
                 return
             except LiteMQError as error:
-                # What was asked behind it was refused, too, or is known when it comes again.
+                # Later requests in flight failed too, or the broker recognizes them when they are
+                # resent.
                 self._requeue()
                 self._cluster.handle_failure(self._broker, error, deadline)
 
@@ -83,7 +85,7 @@ class _BrokerWindow:
         number, request = self._in_flight[0]
         answer = SendHalvesAnswer.FromString(peer.answer(number).header)
         if answer.next < request.next:
-            raise ProtocolError(f"broker {self._broker!r} took {answer.next} records of {request.next}")
+            raise ProtocolError(f"broker {self._broker!r} stored {answer.next} of {request.next} records")
         self._in_flight.popleft()
         self.bytes -= len(request.records)
 
@@ -96,7 +98,7 @@ class _BrokerWindow:
 
 
 class HalfSender:
-    """One attempt's halves, on their way to all brokers."""
+    """The sender of one attempt's halves to all brokers."""
 
     def __init__(self, cluster: BlockingCluster, attempt: Attempt) -> None:
         self._cluster = cluster
@@ -105,11 +107,13 @@ class HalfSender:
         self._sent: dict[tuple[str, str, int], int] = {}
 
     def send(self, topic: str, queue: Queue, records: memoryview, count: int) -> None:
-        """Send records, ``count`` of them; waits while too much is on its way."""
+        """Send ``count`` records; wait while the window of the broker is full."""
         key = queue.broker, topic, queue.queue_id
         first = self._sent.get(key, 0)
         self._sent[key] = first + count
-        header = SendHalvesRequest(topic=topic, queue_id=queue.queue_id, attempt=self._attempt, first=first).SerializeToString()
+        header = SendHalvesRequest(
+            topic=topic, queue_id=queue.queue_id, attempt=self._attempt, first=first
+        ).SerializeToString()
         window = self._windows.get(queue.broker)
         if window is None:
             window = self._windows[queue.broker] = _BrokerWindow(queue.broker, self._cluster)
@@ -119,7 +123,7 @@ class HalfSender:
             window.settle()
 
     def finish(self) -> dict[str, int]:
-        """Wait until all is stored. Returns how many records each broker has."""
+        """Wait until all records are stored. Return the number of records per broker."""
         for window in self._windows.values():
             while not window.is_idle:
                 window.settle()

@@ -1,4 +1,4 @@
-"""Message ids by the thousand, as a client's producer makes them one by one."""
+"""Message ids in bulk, in the format of a client's producer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ import pyarrow as pa
 
 __all__ = ["MessageIdColumn"]
 
-_LOW: Final = 4096  # numbers with the last three digits
-_LAST_DIGITS: Final = np.frombuffer("".join(f"{number:03x}" for number in range(_LOW)).encode(), np.uint8).reshape(_LOW, 3)
+_LOW: Final = 4096  # values of the last three hex digits
+_LAST_DIGITS: Final = np.frombuffer("".join(f"{number:03x}" for number in range(_LOW)).encode(), np.uint8).reshape(
+    _LOW, 3
+)
 
 
 class MessageIdColumn:
-    """Message ids of one task: milliseconds, the task's own random part, a count. They rise with time."""
+    """Message ids of one task: milliseconds, a random part per task, a counter.
+
+    They increase with time.
+    """
 
     def __init__(self) -> None:
         self._random = secrets.token_hex(5)
@@ -24,7 +29,7 @@ class MessageIdColumn:
         self._ms = 0
 
     def next(self, count: int) -> tuple[pa.Array, int]:
-        """Make ``count`` ids, and return the time in milliseconds that they carry; neither falls when the clock does."""
+        """Return ``count`` ids and their time (ms). Neither decreases if the clock goes back."""
         self._ms = max(self._ms, time.time_ns() // 1_000_000)
         first, stop = self._count, self._count + count
         self._count = stop

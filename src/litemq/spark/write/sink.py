@@ -1,8 +1,9 @@
-"""Writing from Spark: ``df.write.format("litemq")`` and ``df.writeStream.format("litemq")``, each row once.
+"""Sink ``litemq`` for ``df.write`` and ``df.writeStream``: writes each row exactly once.
 
-Tasks write halves, which nobody sees; when all have ended, the driver says which attempts count (``commit.py``). A task that fails, runs
-twice or is left behind has written halves that never count. A stream's batches are known by the query's id, which its checkpoint keeps: a batch
-that was decided before its driver died is not written again.
+Tasks write halves, which are not delivered. When all tasks have ended, the driver commits the
+winning attempts (``commit.py``); the halves of failed or duplicated tasks are never delivered. A
+stream's batches are identified by the query id in its checkpoint, so a batch that was decided
+before its driver died is not written again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchSink", "HalvesWritten", "StreamSink", "WritableSource"]
 
 _LOG = logging.getLogger(__name__)
-_COMMIT_TIMEOUT_S: Final = 300.0  # retries of a decision, while a broker does not answer
+_COMMIT_TIMEOUT_S: Final = 300.0  # for retries of a decision while a broker does not answer
 _ABORT_TIMEOUT_S: Final = 5.0
 _ONLY_BATCH: Final = 0
 
@@ -43,30 +44,32 @@ class HalvesWritten(WriterCommitMessage):
     query: str
     partition: int
     attempt: int
-    counts: tuple[tuple[str, int], ...]  # broker, and how many records it has
-    decided: bool = False  # the batch was decided before, so that this task wrote nothing
+    counts: tuple[tuple[str, int], ...]  # broker, number of records
+    decided: bool = False  # the batch was already decided, so this task wrote nothing
 
 
 class _Sink:
-    """What batches and streams share: everything but where query and batch come from."""
+    """The common part of the batch and stream sinks."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def _scope(self, cluster: BlockingCluster) -> list[str]:
-        """The brokers that rows may go to."""
+        """Return the brokers that rows may go to."""
         states = cluster.brokers()
         if self._options.topic:
-            from litemq.spark.write.task_writer import topic_route  # those who only read have no use for it, and it loads much
+            from litemq.spark.write.task_writer import topic_route  # slow to import, and not needed for reading
 
-            return [place.name for place in topic_route(self._options.topic, states).brokers]
+            return [address.name for address in topic_route(self._options.topic, states).brokers]
         return [state.facts.name for state in states]
 
-    def _write(self, batches: Iterator[pa.RecordBatch], query: str, batch: int, *, may_be_decided: bool) -> HalvesWritten:
+    def _write(
+        self, batches: Iterator[pa.RecordBatch], query: str, batch: int, *, may_be_decided: bool
+    ) -> HalvesWritten:
         context = TaskContext.get()
         if context is None:
-            raise InvalidArgumentError("rows are written by Spark's tasks only")
-        # Of a task that Spark runs twice, by number or behind its back, the tries must differ.
+            raise InvalidArgumentError("rows can only be written inside a Spark task")
+        # Attempts of a task must differ, even if Spark runs two with the same attempt number.
         attempt = (context.attemptNumber() & 0xFFFF) << 47 | secrets.randbits(47)
         cluster = thread_cluster(self._options.url)
         attempt_id = Attempt(query=query, batch=batch, partition=context.partitionId(), attempt=attempt)
@@ -85,7 +88,9 @@ class _Sink:
         shares: dict[str, list[Winner]] = {}
         for message in written:
             for broker, count in message.counts:
-                shares.setdefault(broker, []).append(Winner(partition=message.partition, attempt=message.attempt, count=count))
+                shares.setdefault(broker, []).append(
+                    Winner(partition=message.partition, attempt=message.attempt, count=count)
+                )
         decided = any(message.decided for message in written)
         if not shares and not decided:
             return
@@ -100,51 +105,59 @@ class _Sink:
         try:
             abort(cluster.ask, self._scope(cluster), query, batch)
         except LiteMQError as error:
-            _LOG.warning("what was written of batch %s of %s stays until its broker sweeps it: %s", batch, query, error)
+            _LOG.warning("could not roll back batch %s of %s; its halves expire later: %s", batch, query, error)
         finally:
             cluster.close()
 
 
 class BatchSink(_Sink, DataSourceArrowWriter):
-    """One batch job. Its query is its own, or what it calls itself."""
+    """The sink of one batch job, identified by ``jobId`` or a random id."""
 
     def __init__(self, options: WriteOptions) -> None:
         super().__init__(options)
         self._query = f"job:{options.job}" if options.job else f"job:{uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> HalvesWritten:
-        """In a task."""
+        """Write a task's rows as halves; Spark calls it in the task."""
         return self._write(iterator, self._query, _ONLY_BATCH, may_be_decided=bool(self._options.job))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """In the driver, when all tasks have ended well."""
+        """Commit the batch; Spark calls it in the driver after all tasks have succeeded."""
         self._commit(messages, self._query, _ONLY_BATCH)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002  it lacks those of tasks that were cut off
-        """In the driver, when one has not."""
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002  it lacks those of killed tasks
+        """Roll back the batch; Spark calls it in the driver after a failure."""
         self._abort(self._query, _ONLY_BATCH)
 
 
 class StreamSink(_Sink, DataSourceStreamArrowWriter):
-    """A streaming query. Its id comes from its checkpoint, and only its tasks know it."""
+    """The sink of a streaming query.
+
+    Its id comes from its checkpoint, and only the tasks know it.
+    """
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> HalvesWritten:
-        """In a task."""
+        """Write a task's rows as halves; Spark calls it in the task."""
         context = TaskContext.get()
         query = context.getLocalProperty("sql.streaming.queryId") if context else None
         batch = context.getLocalProperty("streaming.sql.batchId") if context else None
         if not query or batch is None:
-            raise InvalidArgumentError("a stream's rows are written by its own tasks: Spark did not say which query and batch they are of")
+            raise InvalidArgumentError(
+                "rows of a stream can only be written by its tasks: Spark did not provide the query and batch"
+            )
         return self._write(iterator, query, int(batch), may_be_decided=True)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark calls it by name
-        """In the driver, when all tasks have ended well."""
+        """Commit the batch; Spark calls it in the driver after all tasks have succeeded."""
         query = _query_id(messages)
         if query:
             self._commit(messages, query, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """In the driver, when one has not. Where no task had ended, the query is not known, and its next batch sweeps."""
+        """Roll back the batch; Spark calls it in the driver after a failure.
+
+        If no task has ended, the query id is unknown, and the next batch rolls the halves back.
+        """
         query = _query_id(messages)
         if query:
             self._abort(query, batchId)
@@ -155,25 +168,25 @@ def _query_id(messages: Iterable[WriterCommitMessage | None]) -> str:
 
 
 class WritableSource(DataSource):
-    """The writing half of the data source."""
+    """The write side of the data source."""
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
-        """For ``df.write``."""
+        """Return the sink for ``df.write``."""
         return BatchSink(_checked(self.options, schema, overwrite=overwrite))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802  Spark's word
-        """For ``df.writeStream``."""
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802  Spark's name
+        """Return the sink for ``df.writeStream``."""
         options = _checked(self.options, schema, overwrite=overwrite)
         if options.job:
-            raise InvalidArgumentError("jobId is for batch jobs: a stream is known by its checkpoint")
+            raise InvalidArgumentError("jobId is for batch jobs only: a stream is identified by its checkpoint")
         return StreamSink(options)
 
 
 def _checked(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> WriteOptions:
     parsed = WriteOptions.parse(options)
     if overwrite:
-        raise InvalidArgumentError('a topic is only appended to: .mode("append"), or .outputMode("append") in a stream')
+        raise InvalidArgumentError('topics are append-only: use .mode("append"), or .outputMode("append") for a stream')
     check_columns({field.name: field.dataType.simpleString() for field in schema.fields}, has_topic=bool(parsed.topic))
     if parsed.topic:
-        check_topic(parsed.topic, thread_cluster(parsed.url).topics())  # before any task is started in vain
+        check_topic(parsed.topic, thread_cluster(parsed.url).topics())  # before any task starts
     return parsed

@@ -1,4 +1,4 @@
-"""One try of one task: rows come in, halves go out."""
+"""Writer of one attempt of one task: encodes rows and sends them as halves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from litemq.client.engine.routes import BrokerPlace, Route
+from litemq.client.engine.routes import BrokerAddress, Route
 from litemq.errors import NoRouteError
 from litemq.format.arrow.encode import SentColumns, encode_sent
 from litemq.format.limits import LARGEST_RECORD, RecordLimits
@@ -24,17 +24,17 @@ from litemq.types import Durability, check_name
 __all__ = ["topic_route", "write_rows"]
 
 _REQUEST_BYTES: Final = 1 << 20
-_ROW_OVERHEAD: Final = 320  # what a row makes besides its body, about
-_LIMITS: Final = RecordLimits(LARGEST_RECORD)  # the broker's own limit may be any below it, and it says so
+_ROW_OVERHEAD: Final = 320  # estimated bytes of a record besides its body
+_LIMITS: Final = RecordLimits(LARGEST_RECORD)  # the broker checks its own, possibly lower limit
 
 
 def topic_route(topic: str, states: Iterable[BrokerState]) -> Route:
-    """The brokers that have a topic; the silent ones, too: what is bound to their queues waits for them."""
-    places = []
+    """Return the brokers that have ``topic``, even if they do not answer."""
+    addresses = []
     for state in states:
         facts = state.facts
-        places += [
-            BrokerPlace(
+        addresses += [
+            BrokerAddress(
                 facts.name,
                 facts.host,
                 facts.port,
@@ -46,13 +46,18 @@ def topic_route(topic: str, states: Iterable[BrokerState]) -> Route:
             for entry in facts.topics
             if entry.topic == topic
         ]
-    if not places:
+    if not addresses:
         raise NoRouteError(f"no broker has topic {topic!r}: create it with `litemq topic create {topic}`")
-    return Route(topic, tuple(sorted(places)))
+    return Route(topic, tuple(sorted(addresses)))
 
 
-def write_rows(batches: Iterable[pa.RecordBatch], topic: str, attempt: Attempt, cluster: BlockingCluster) -> dict[str, int]:
-    """Write rows as halves of an attempt. Returns how many each broker has; all of them are stored."""
+def write_rows(
+    batches: Iterable[pa.RecordBatch], topic: str, attempt: Attempt, cluster: BlockingCluster
+) -> dict[str, int]:
+    """Write rows as halves of ``attempt``, and wait until they are stored.
+
+    Return the count per broker.
+    """
     sender = HalfSender(cluster, attempt)
     transaction = attempt_transaction(attempt)
     ids = MessageIdColumn()
@@ -85,7 +90,7 @@ def write_rows(batches: Iterable[pa.RecordBatch], topic: str, attempt: Attempt, 
 
 
 def _request_slices(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Rows that make about one request each."""
+    """Split ``rows`` into slices of about one request each."""
     lengths = pc.fill_null(pc.binary_length(rows.column("body")), 0).to_numpy().astype(np.int64)
     bounds = np.zeros(rows.num_rows + 1, np.int64)
     np.cumsum(lengths + _ROW_OVERHEAD, out=bounds[1:])
@@ -94,7 +99,7 @@ def _request_slices(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def byte_slices(bounds: npt.NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
-    """Slices of items, each of up to ``limit`` bytes, or of one item."""
+    """Yield slices of items of up to ``limit`` bytes, with at least one item each."""
     begin, count = 0, bounds.size - 1
     while begin < count:
         end = max(begin + 1, int(np.searchsorted(bounds, bounds[begin] + limit, side="right")) - 1)
@@ -106,13 +111,13 @@ def _sent_columns(rows: pa.RecordBatch, ids: MessageIdColumn) -> tuple[SentColum
     def column(name: str) -> pa.Array | None:
         return rows.column(name) if name in rows.schema.names else None
 
-    made, now = ids.next(rows.num_rows)
+    generated, now = ids.next(rows.num_rows)
     given = column("message_id")
     due, priorities = column("deliver_at"), column("priority")
     return (
         SentColumns(
             rows.column("body"),
-            made if given is None else pc.coalesce(given.cast(pa.string()), made),
+            generated if given is None else pc.coalesce(given.cast(pa.string()), generated),
             column("keys"),
             column("tags"),
             column("properties"),
@@ -125,6 +130,8 @@ def _sent_columns(rows: pa.RecordBatch, ids: MessageIdColumn) -> tuple[SentColum
 
 
 def _milliseconds(times: pa.Array) -> npt.NDArray[np.int64]:
-    """Rounded up: nothing comes before its time."""
-    microseconds: npt.NDArray[np.int64] = pc.fill_null(times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()), 0).to_numpy()
+    """Convert to milliseconds, rounded up so that no message is early."""
+    microseconds: npt.NDArray[np.int64] = pc.fill_null(
+        times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()), 0
+    ).to_numpy()
     return -(-microseconds // 1000)

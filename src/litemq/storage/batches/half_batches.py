@@ -1,4 +1,4 @@
-"""Halves on their way: into the half topic, and from there, once they are decided, into the queues that they are meant for."""
+"""Batches of halves: into the half topic, and from there, once decided, into their queues."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError, InvalidArgumentError, SequenceGapError, TransactionRefusedError
 from litemq.format.batches.scan import scan
-from litemq.format.batches.stamp import queue_runs
+from litemq.format.batches.stamp import group_by_queue
 from litemq.format.columns.record_columns import RecordColumns
-from litemq.format.columns.string_lists import all_alike
+from litemq.format.columns.string_lists import all_equal
 from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.proto.control_pb2 import Control, HalvesRolledBack, HalvesSkipped, SinkCommitted, SinkWinner
 from litemq.storage.batches.batch import Batch, sent_batch
@@ -23,35 +23,35 @@ from litemq.types import RecordKind
 
 __all__ = [
     "DecidedHalves",
-    "Upcoming",
-    "check_first",
+    "UpcomingHalves",
+    "check_half_sequence",
     "check_upcoming",
     "committed_batch",
-    "decision_of",
+    "decision_controls",
     "half_batch",
-    "messages_of",
+    "messages_batch",
     "read_halves",
-    "rollbacks_of",
-    "skip_of",
+    "rollback_controls",
+    "skip_control",
     "upcoming_halves",
 ]
 
 Longs = npt.NDArray[np.int64]
 ReadQueue = Callable[[QueueKey, int, int, int], bytes | memoryview]
 
-_MOST_NAMES: Final = 256  # of transactions, in one record
-_MOST_HALVES: Final = 1 << 20  # of one append
+_MAX_NAMES: Final = 256  # transactions in one rollback record
+_MAX_HALVES: Final = 1 << 20  # halves in one append
 
 
-class Upcoming(NamedTuple):
-    """Where the next halves of a decided transaction stand."""
+class UpcomingHalves(NamedTuple):
+    """The positions of the next halves of a decided transaction."""
 
     transaction: str
     runs: list[HalfRun]
 
 
 class DecidedHalves(NamedTuple):
-    """The next halves of a decided transaction, as they are stored, and the runs that they are."""
+    """The next halves of a decided transaction, as stored records, with their runs."""
 
     transaction: str
     runs: list[HalfRun]
@@ -59,70 +59,88 @@ class DecidedHalves(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many they are."""
+        """The number of halves."""
         return sum(run.length for run in self.runs)
 
     @property
     def keys(self) -> list[QueueKey]:
-        """The queues that they are meant for."""
+        """The destinations of the halves."""
         return list({QueueKey(run.topic_id, run.queue_id): None for run in self.runs})
 
 
-def half_batch(state: State, buffer: bytearray, topic_id: int, queue_id: int, transaction: str, limits: RecordLimits) -> Batch:
-    """Halves that a producer sent for one queue; raises unless all of them may be appended."""
+def half_batch(
+    state: State, buffer: bytearray, topic_id: int, queue_id: int, transaction: str, limits: RecordLimits
+) -> Batch:
+    """Build a batch of a sink's halves for one queue; raise unless all of them may be appended."""
     columns = sent_batch(state, buffer, topic_id, queue_id, limits, None).columns
     names = columns.part("transaction_id")
     at, length = int(names.positions[0]), int(names.lengths[0])
-    if bytes(columns.buffer[at : at + length]) != transaction.encode() or not all_alike(columns.data, names):
+    if bytes(columns.buffer[at : at + length]) != transaction.encode() or not all_equal(columns.data, names):
         raise InvalidArgumentError(f"a record in the batch is not of transaction {transaction!r}")
     return Batch(columns, None, HALF_TOPIC_ID, queue_id, RecordKind.HALF)
 
 
-def check_first(state: State, transaction: str, key: QueueKey, first: int) -> None:
-    """Raises unless so many halves of a transaction are there for a queue, and it takes more."""
-    halves = state.delivery.halves
+def check_half_sequence(state: State, transaction: str, key: QueueKey, first: int) -> None:
+    """Raise unless ``transaction`` is open and has exactly ``first`` halves for the queue.
+
+    Raise ``TransactionRefusedError`` if it was rolled back or decided, ``SequenceGapError`` if the
+    number differs.
+    """
+    halves = state.parts.halves
     sent, known = halves.sent(transaction, key), halves.get(transaction)
     if first and known is None:
         raise TransactionRefusedError(
-            f"transaction {transaction!r} has no records here, though {first} were sent before: they were rolled back, because the batch was "
-            f"aborted, nobody decided it in time, or retention took them. Write it anew, as another try"
+            f"transaction {transaction!r} was rolled back after {first} records: the batch was aborted, was not "
+            "decided in time, or was dropped by retention. Write it again, as another attempt"
         )
     if sent != first:
-        raise SequenceGapError(f"record {first} of transaction {transaction!r} for queue {key.queue_id}: {sent} is the next", sent)
+        raise SequenceGapError(
+            f"record {first} of transaction {transaction!r} for queue {key.queue_id}: send record {sent} next",
+            sent,
+        )
     if known is not None and known.number:
-        raise TransactionRefusedError(f"transaction {transaction!r} is decided, and takes no more records")
+        raise TransactionRefusedError(f"transaction {transaction!r} is already decided and takes no more records")
 
 
-def decision_of(state: State, query: str, batch: int, winners: Mapping[tuple[int, int], str], plan: bytes = b"") -> list[Control]:
-    """The records that decide a batch: those that count are named by partition and attempt, all else of the query up to the batch goes."""
-    halves = state.delivery.halves
-    found = [(known.first_log_offset, who, known) for who, name in winners.items() if (known := halves.get(name)) is not None]
+def decision_controls(
+    state: State, query: str, batch: int, winners: Mapping[tuple[int, int], str], plan: bytes = b""
+) -> list[Control]:
+    """Build the control records that decide a batch.
+
+    They commit ``winners``, the transactions by partition and attempt, and roll back all other
+    transactions of the query up to the batch.
+    """
+    halves = state.parts.halves
+    found = [
+        (known.first_log_offset, who, known) for who, name in winners.items() if (known := halves.get(name)) is not None
+    ]
     found.sort(key=lambda each: each[0])
     decision = SinkCommitted(query=query, batch=batch, plan=plan, dropped=sum(known.dropped for _, _, known in found))
     decision.winners.extend([SinkWinner(partition=partition, attempt=attempt) for _, (partition, attempt), _ in found])
     names = set(winners.values())
     losers = [name for name in halves.undecided(query, batch) if name not in names]
-    return [*rollbacks_of(losers, f"batch {batch} of {query!r} is committed without them"), Control(sink_committed=decision)]
+    rollbacks = rollback_controls(losers, f"batch {batch} of {query!r} is committed without them")
+    return [*rollbacks, Control(sink_committed=decision)]
 
 
-def rollbacks_of(transactions: list[str], reason: str) -> list[Control]:
-    """The records that say that nobody will see the halves of some transactions; none is too large."""
-    parts = [transactions[at : at + _MOST_NAMES] for at in range(0, len(transactions), _MOST_NAMES)]
+def rollback_controls(transactions: list[str], reason: str) -> list[Control]:
+    """Build the control records that roll back ``transactions``, a limited number in each."""
+    parts = [transactions[at : at + _MAX_NAMES] for at in range(0, len(transactions), _MAX_NAMES)]
     return [Control(halves_rolled_back=HalvesRolledBack(transactions=part, reason=reason)) for part in parts]
 
 
-def upcoming_halves(state: State, most_bytes: int) -> Upcoming | None:
-    """About so many bytes of the next halves that are decided. Called while nobody else writes."""
-    halves = state.delivery.halves
+def upcoming_halves(state: State, max_bytes: int) -> UpcomingHalves | None:
+    """Return about ``max_bytes`` of the next decided halves. The caller holds the writer's lock."""
+    halves = state.parts.halves
     name = halves.first_decided
     known = None if name is None else halves.get(name)
-    return None if name is None or known is None else Upcoming(name, known.upcoming(_MOST_HALVES, most_bytes))
+    return None if name is None or known is None else UpcomingHalves(name, known.upcoming(_MAX_HALVES, max_bytes))
 
 
-def read_halves(upcoming: Upcoming, read: ReadQueue) -> DecidedHalves | None:
-    """Halves as they are stored; those before one that is damaged come without it. ``None``: they are not safe yet.
+def read_halves(upcoming: UpcomingHalves, read: ReadQueue) -> DecidedHalves | None:
+    """Read the halves up to the first damaged one; ``None`` if they are not confirmed yet.
 
-    Raises ``CorruptStoreError`` where the first of them is damaged.
+    Raise ``CorruptStoreError`` if the first half is damaged.
     """
     runs: list[HalfRun] = []
     pieces: list[bytes | memoryview] = []
@@ -139,31 +157,35 @@ def read_halves(upcoming: Upcoming, read: ReadQueue) -> DecidedHalves | None:
             pieces.append(records)
         if length < run.length:
             break
-    return DecidedHalves(upcoming.transaction, runs, pieces[0] if len(pieces) == 1 else b"".join(pieces)) if runs else None
+    if not runs:
+        return None
+    return DecidedHalves(upcoming.transaction, runs, pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
 
-def skip_of(upcoming: Upcoming, reason: str) -> Control:
-    """The record that says that the first of some halves is left out, because it is damaged."""
+def skip_control(upcoming: UpcomingHalves, reason: str) -> Control:
+    """Build the control record that skips the first of ``upcoming``, because it is damaged."""
     return Control(halves_skipped=HalvesSkipped(transaction=upcoming.transaction, count=1, reason=reason))
 
 
 def check_upcoming(state: State, decided: DecidedHalves) -> None:
-    """Raises unless these are still the next halves of their transaction: no half becomes a message twice."""
-    known = state.delivery.halves.get(decided.transaction)
+    """Raise unless ``decided`` are still the next halves to copy, so that none is copied twice."""
+    known = state.parts.halves.get(decided.transaction)
     upcoming = [] if known is None or not known.number else known.upcoming(decided.length)
     if [run[:2] + run[4:6] for run in upcoming] != [run[:2] + run[4:6] for run in decided.runs]:
-        raise InvalidArgumentError(f"these halves of transaction {decided.transaction!r} were copied before, or have no topic any more")
+        raise InvalidArgumentError(
+            f"the halves of transaction {decided.transaction!r} were copied already, or their topic was deleted"
+        )
 
 
 def committed_batch(decided: DecidedHalves, held_after: int) -> Batch:
-    """The messages that halves become; those that are due later than ``held_after`` wait for their time."""
-    # They were checked when they were sent, and their checksums when they were read: only the broker's fields are new.
+    """Build the batch that copies ``decided``; records due after ``held_after`` are held."""
+    # No check: the records were checked when sent, and their checksums when read.
     buffer = bytearray(decided.records)
-    return messages_of(RecordColumns(buffer, scan(buffer, limits=STORED_LIMITS).starts), decided.runs, held_after)
+    return messages_batch(RecordColumns(buffer, scan(buffer, limits=STORED_LIMITS).starts), decided.runs, held_after)
 
 
-def messages_of(columns: RecordColumns, runs: Sequence[HalfRun], held_after: int) -> Batch:
-    """Stored halves, which are these runs, as the messages that they become."""
+def messages_batch(columns: RecordColumns, runs: Sequence[HalfRun], held_after: int) -> Batch:
+    """Build the messages of stored halves, which form ``runs``."""
     header = columns.header
     origins = header["commitlog_offset"].astype(np.int64)
     held = header["delay_time"] > held_after
@@ -174,4 +196,4 @@ def messages_of(columns: RecordColumns, runs: Sequence[HalfRun], held_after: int
     topic_ids, queue_ids = (np.repeat([run[part] for run in runs], counts) for part in (0, 1))
     topic_ids = np.where(held, TIMER_TOPIC_ID, topic_ids)
     kinds = np.where(held, int(RecordKind.PENDING), int(RecordKind.COMMITTED))
-    return Batch(columns, queue_runs(topic_ids, queue_ids), topic_ids, queue_ids, kinds, origins)
+    return Batch(columns, group_by_queue(topic_ids, queue_ids), topic_ids, queue_ids, kinds, origins)

@@ -1,4 +1,4 @@
-"""A checksum for each full block of a file, kept in a file beside it: ``<file>.crc``, a u32 a block of 4 KiB, big-endian."""
+"""Block checksums: ``<file>.crc`` has a u32 (big-endian) for each full 4 KiB block."""
 
 from __future__ import annotations
 
@@ -22,30 +22,38 @@ def crc_path(path: Path) -> Path:
 
 
 def write_crcs(file: OpenFile, crcs: OpenFile, begin: int, end: int, *, last: bool = False) -> None:
-    """Write the checksums of the blocks that a write of ``begin … end`` filled; with ``last`` also that of the block that ends the file."""
+    """Write the checksums of the blocks that a write of ``begin … end`` filled.
+
+    If ``last``, the file is complete, and its last block gets a checksum even if it is not full.
+    """
     first = begin // BLOCK_BYTES
-    behind = -(-end // BLOCK_BYTES) if last else end // BLOCK_BYTES
-    if first >= behind:
+    until = -(-end // BLOCK_BYTES) if last else end // BLOCK_BYTES
+    if first >= until:
         return
-    data = file.read(min(behind * BLOCK_BYTES, end) - first * BLOCK_BYTES, first * BLOCK_BYTES)
+    data = file.read(min(until * BLOCK_BYTES, end) - first * BLOCK_BYTES, first * BLOCK_BYTES)
     crcs.write(crc32c_of_blocks(data, BLOCK_BYTES).astype(">u4").tobytes(), first * 4)
 
 
-def read_checked(file: OpenFile, crcs: Callable[[], OpenFile], begin: int, end: int, stored: int, *, complete: bool) -> bytes:
-    """The bytes ``begin … end`` of a file that has ``stored`` bytes, each full block held against its checksum.
+def read_checked(
+    file: OpenFile, crcs: Callable[[], OpenFile], begin: int, end: int, stored: int, *, complete: bool
+) -> bytes:
+    """Read the bytes ``begin … end`` of a file with ``stored`` bytes, and verify each full block.
 
-    The last block of a ``complete`` file counts as full. ``crcs`` is asked for only where a block is full: before, there may be none.
+    The last block of a ``complete`` file counts as full. ``crcs()`` opens the checksums; it is
+    called only if a block is full, because the file may not exist before. Raise
+    ``CorruptStoreError`` at the first bad block.
     """
     first = begin // BLOCK_BYTES
     until = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, stored)
     data = file.read(until - first * BLOCK_BYTES, first * BLOCK_BYTES)
     if len(data) < until - first * BLOCK_BYTES:
-        raise CorruptStoreError(str(file.path), first * BLOCK_BYTES + len(data), f"the file ends here, {stored} bytes were stored")
+        reason = f"the file ends here, but {stored} bytes were stored"
+        raise CorruptStoreError(str(file.path), first * BLOCK_BYTES + len(data), reason)
     blocks = -(-len(data) // BLOCK_BYTES) if complete and until == stored else len(data) // BLOCK_BYTES
     if blocks:
         wanted = np.frombuffer(crcs().read(blocks * 4, first * 4).ljust(blocks * 4, b"\0"), ">u4")
         found = crc32c_of_blocks(data, BLOCK_BYTES)[:blocks]
         if (found != wanted).any():
             number = int((found != wanted).argmax())
-            raise CorruptStoreError(str(file.path), (first + number) * BLOCK_BYTES, "the checksum of a block does not fit")
+            raise CorruptStoreError(str(file.path), (first + number) * BLOCK_BYTES, "block checksum mismatch")
     return data[begin - first * BLOCK_BYTES : end - first * BLOCK_BYTES]

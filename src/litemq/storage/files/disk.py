@@ -1,7 +1,8 @@
-"""The few things that the store asks of a file system.
+"""File system operations of the store.
 
-Everything durable goes through here: a test puts a recording file system in its place, and enumerates what a power cut could leave
-behind at every step; another one makes a disk full or broken.
+Every durable operation goes through ``Disk``. Tests replace it: one records the operations and
+enumerates the states that a power cut could leave at every step, another simulates a full or
+broken disk.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from typing import Final
 
 from litemq.errors import DiskFullError
 
-__all__ = ["DISK", "READ_ONLY", "Disk", "OpenFile", "let_go"]
+__all__ = ["DISK", "READ_ONLY", "Disk", "OpenFile", "release_pages"]
 
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 _NO_WAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)  # Linux
-_WOULD_WAIT: Final = {errno.EAGAIN, errno.EOPNOTSUPP}  # it is not there, or the file system cannot tell
+_WOULD_WAIT: Final = {errno.EAGAIN, errno.EOPNOTSUPP}  # not cached, or not supported
 
 
 class OpenFile:
-    """An open file. It is closed when the last reader lets go of it, so that nobody reads from a number that now means another file."""
+    """An open file.
+
+    The descriptor closes with the last reference, so it is never reused too early.
+    """
 
     __slots__ = ("_disk", "fd", "path")
 
@@ -36,7 +40,10 @@ class OpenFile:
         os.close(self.fd)
 
     def write(self, data: bytes | bytearray | memoryview, offset: int) -> None:
-        """Write all of it, or raise: ``DiskFullError`` where space ran out, possibly after a part was written."""
+        """Write all of ``data`` at ``offset``.
+
+        Raise ``DiskFullError`` if there is no space left. A part may have been written by then.
+        """
         view = memoryview(data)
         while view:
             try:
@@ -49,7 +56,7 @@ class OpenFile:
             offset += written
 
     def read(self, count: int, offset: int) -> bytes:
-        """Up to ``count`` bytes; fewer only where the file ends."""
+        """Read ``count`` bytes at ``offset``; fewer only at the end of the file."""
         parts = []
         while count > 0:
             part = os.pread(self.fd, count, offset)
@@ -61,7 +68,10 @@ class OpenFile:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def read_if_cached(self, count: int, offset: int) -> bytes | None:
-        """So many bytes, if the system has all of them in memory, and can say so; else nothing: whoever must not wait for a disk asks here."""
+        """Read ``count`` bytes if all are in the page cache; else return ``None``.
+
+        Never waits for the disk.
+        """
         if _NO_WAIT is None:
             return None
         data = bytearray(count)
@@ -74,7 +84,7 @@ class OpenFile:
         return bytes(data) if done == count else None
 
     def read_into(self, target: memoryview, offset: int) -> int:
-        """Fill ``target``; returns how many bytes there were. Other threads run meanwhile, and nothing is copied once more."""
+        """Fill ``target`` from ``offset`` without a copy; return the number of bytes read."""
         done = 0
         while done < len(target):
             count = os.preadv(self.fd, [target[done:]], offset + done)
@@ -84,14 +94,14 @@ class OpenFile:
         return done
 
     def sync(self) -> None:
-        """What was written, and the file's size, survive a power cut from here on."""
+        """Make the written bytes and the file's size durable."""
         self._disk.fsync(self)
 
     def truncate(self, size: int) -> None:
         self._disk.ftruncate(self, size)
 
     def reserve(self, size: int) -> None:
-        """Make the file that large, with space set aside where the file system can."""
+        """Grow the file to ``size`` bytes, and allocate their disk space."""
         self._disk.reserve(self, size)
 
     @property
@@ -99,12 +109,18 @@ class OpenFile:
         return os.fstat(self.fd).st_size
 
     def map(self, size: int) -> memoryview:
-        """The file's bytes as they are in memory, also those written later. They stay mapped while any part of the view is in use."""
+        """Map the file read-only; the view shows later writes.
+
+        The mapping ends with its last view.
+        """
         return memoryview(mmap.mmap(self.fd, size, mmap.MAP_SHARED, mmap.PROT_READ))
 
 
-def let_go(mapped: memoryview, begin: int, end: int) -> None:
-    """Some bytes of a file's map need not stay in this process's memory, where the system has a way to say so; whoever reads them has them again."""
+def release_pages(mapped: memoryview, begin: int, end: int) -> None:
+    """Release whole pages of ``mapped`` between ``begin`` and ``end`` from this process's memory.
+
+    A later read loads them again. Does nothing if the system has no such call.
+    """
     if isinstance(mapped.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         first = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
         length = end // mmap.PAGESIZE * mmap.PAGESIZE - first
@@ -137,13 +153,13 @@ class Disk:
             raise
 
     def used_fraction(self, path: Path) -> float:
-        """How much of the file system that holds ``path`` is in use, of what this user could use: what ``df`` shows."""
+        """Return the used fraction of the file system of ``path``, as ``df`` shows it."""
         found = os.statvfs(path)
         used = found.f_blocks - found.f_bfree
         return used / (used + found.f_bavail) if used + found.f_bavail else 0.0
 
     def total_bytes(self, path: Path) -> int:
-        """How many bytes this user could have on the file system that holds ``path``."""
+        """Return the bytes of the file system of ``path``, without the part reserved for root."""
         found = os.statvfs(path)
         return (found.f_blocks - found.f_bfree + found.f_bavail) * found.f_frsize
 
@@ -154,7 +170,7 @@ class Disk:
         path.unlink()
 
     def make_directory(self, path: Path) -> None:
-        """The directory and those above it, each durable in its parent."""
+        """Create the directory and its parents, each durable in its parent."""
         if not path.exists():
             self.make_directory(path.parent)
             self.mkdir(path)
@@ -164,7 +180,7 @@ class Disk:
         path.mkdir(mode=0o750, exist_ok=True)
 
     def sync_directory(self, path: Path) -> None:
-        """Which files there are in a directory survives a power cut from here on."""
+        """Make the entries of a directory durable."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -172,7 +188,7 @@ class Disk:
             os.close(fd)
 
     def sync_all(self, path: Path) -> None:
-        """Everything written to the file system that holds ``path`` survives a power cut from here on: one call for any number of files."""
+        """Make all files on the file system of ``path`` durable, in one call."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if _SYNCFS is None:
@@ -190,7 +206,7 @@ DISK: Final = Disk()
 
 
 class _ReadOnlyDisk(Disk):
-    """For looking at what belongs to others."""
+    """Opens files read-only: for the directory of another process."""
 
     def open(self, path: Path, *, create: bool = False) -> OpenFile:
         if create and not path.exists():

@@ -1,4 +1,4 @@
-"""Few open files for many: those used last stay open."""
+"""A pool of open files: the most recently used files stay open."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ __all__ = ["FilePool"]
 
 
 class FilePool:
-    """Opens files when they are needed, for any thread. One that is dropped from the pool closes when its last user lets go of it."""
+    """Opens files on demand, for any thread, and keeps at most ``max_open`` of them.
 
-    def __init__(self, disk: Disk, most_open: int) -> None:
+    A file that leaves the pool closes with its last reference.
+    """
+
+    def __init__(self, disk: Disk, max_open: int) -> None:
         self._disk = disk
-        self._most_open = most_open
+        self._max_open = max_open
         self._files: OrderedDict[Path, OpenFile] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -33,11 +36,11 @@ class FilePool:
                 self._disk.make_directory(path.parent)
             file = self._disk.open(path, create=create)
             self._files[path] = file
-            if len(self._files) > self._most_open:
+            if len(self._files) > self._max_open:
                 self._files.popitem(last=False)
             return file
 
     def forget(self, path: Path) -> None:
-        """The file is about to be removed."""
+        """Drop a file from the pool before it is removed."""
         with self._lock:
             self._files.pop(path, None)

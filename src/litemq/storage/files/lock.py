@@ -1,4 +1,4 @@
-"""One process a data directory."""
+"""The lock of a data directory: one process has it open at a time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from litemq.errors import StoreLockedError
 
 __all__ = ["DirectoryLock"]
 
-# A lock of this kind belongs to the process: a child does not inherit it, and so cannot hold it longer than its parent. But the kernel
-# does not keep a process from itself, and closing any descriptor of the file lets go of the lock: what we hold, we do not open again.
+# A POSIX lock belongs to the process: a child does not inherit it, and cannot outlive its parent
+# with it. But the kernel does not stop a process from locking the file twice, and closing any
+# descriptor of the file releases the lock. So we never open a lock file that this process holds.
 _held: set[tuple[int, int]] = set()
 
 
 class DirectoryLock:
-    """Held while the store is open. The kernel lets go of it with the process, however that ends."""
+    """Held while the store is open. The kernel releases it when the process ends."""
 
     def __init__(self, directory: Path) -> None:
         path = directory / "lock"
         if path.exists() and _identity(path.stat()) in _held:
-            raise StoreLockedError(f"{directory} is in use by process {os.getpid()}, this one: close it there first")
+            raise StoreLockedError(f"{directory} is in use by process {os.getpid()} (this process): close it first")
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             self._take(directory)
@@ -36,8 +37,10 @@ class DirectoryLock:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip()
-            who = f"process {holder}" if holder else "another process"
-            raise StoreLockedError(f"{directory} is in use by {who}: stop it first, or choose another data directory") from None
+            owner = f"process {holder}" if holder else "another process"
+            raise StoreLockedError(
+                f"{directory} is in use by {owner}: stop it first, or choose another data directory"
+            ) from None
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, str(os.getpid()).encode(), 0)
 

@@ -1,4 +1,4 @@
-"""A file that gets its name only when it is whole, and is on disk by then; until then it stands beside it under another name."""
+"""Atomic creation of a file: it gets its name only once it is complete and durable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BUFFERED_BYTES: Final = 4 << 20
 
 
 class NewFile:
-    """What is being written, one piece behind another."""
+    """A file that is being written, with a buffer in memory."""
 
     def __init__(self, file: OpenFile, path: Path) -> None:
         self._file = file
@@ -34,7 +34,7 @@ class NewFile:
             self.write()
 
     def write(self) -> None:
-        """Hand over what was gathered."""
+        """Write the buffered pieces to the file."""
         with _writing(self._path):
             self._file.write(b"".join(self._pieces), self._written)
         self._written = self.size
@@ -43,13 +43,14 @@ class NewFile:
 
 @contextmanager
 def new_file(disk: Disk, path: Path, *, overwrite: bool) -> Iterator[NewFile]:
-    """A file at ``path`` once the block has ended well; where it has not, whatever the reason, there is nothing new."""
+    """Create a file at ``path`` when the block ends. If the block raises, no file is left."""
     _check(path, overwrite=overwrite)
     unfinished = path.with_name(f".{secrets.token_hex(8)}.unfinished")
     try:
         with _writing(path):
-            # Never through a name that is there already: in a directory that is open to others it may lead elsewhere.
-            file = OpenFile(disk, unfinished, os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640))
+            # O_EXCL: in a directory that other users can write to, an existing name may be a link.
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            file = OpenFile(disk, unfinished, os.open(unfinished, flags, 0o640))
         growing = NewFile(file, path)
         yield growing
         growing.write()
@@ -59,17 +60,17 @@ def new_file(disk: Disk, path: Path, *, overwrite: bool) -> Iterator[NewFile]:
             disk.rename(unfinished, path)
             disk.sync_directory(path.parent)
     finally:
-        with suppress(OSError):  # it has its name by now; or what went wrong before is what counts
+        with suppress(OSError):  # the file has been renamed, or an earlier error counts
             unfinished.unlink()
 
 
 def _check(path: Path, *, overwrite: bool) -> None:
     if not path.parent.is_dir():
-        raise InvalidArgumentError(f"cannot write {path}: there is no directory {path.parent}")
+        raise InvalidArgumentError(f"cannot write {path}: the directory {path.parent} does not exist")
     if path.exists() and not path.is_file():
-        raise InvalidArgumentError(f"cannot write {path}: it is no file")
+        raise InvalidArgumentError(f"cannot write {path}: it is not a regular file")
     if path.exists() and not overwrite:
-        raise InvalidArgumentError(f"{path} exists: choose another name, or overwrite it (--force)")
+        raise InvalidArgumentError(f"{path} already exists: choose another name, or overwrite it with --force")
 
 
 @contextmanager

@@ -1,10 +1,10 @@
-"""The key index: from a key or message id to log offsets. A projection of the log.
+"""The key index: log offsets by message key or message id. A projection of the log.
 
-Entry points: ``Finder`` answers look-ups, ``KeyIndexes`` is all index files, ``ActiveKeyIndex`` the one that
-is being filled.
+Entry points: ``Finder`` (look-ups), ``KeyIndexes`` (all index files), ``ActiveKeyIndex`` (the file
+that is being filled).
 
-Invariants: the index is built behind the log in chunks, and rebuilt if it is damaged or missing (I11). An
-index hit is only a hint; the record decides.
+Invariants: the index follows the log in chunks, and is rebuilt if it is damaged or missing (I11).
+An index hit is a hint; the record decides.
 
 May import: ``state``, ``log``, ``files``.
 """

@@ -1,4 +1,4 @@
-"""Finding messages by key and id: the key index, how far it got, and the records that it leads to."""
+"""Look-ups of messages by key or id: the key index, verified against the records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ __all__ = ["Finder"]
 
 
 class Finder:
-    """The key index of a store, kept behind its log. Any thread may call; they take turns."""
+    """The key index of a store, and its progress in the log.
+
+    Any thread may call; a lock serializes them.
+    """
 
     def __init__(
         self,
@@ -35,25 +38,28 @@ class Finder:
         self._state = state
         self._clock = clock
         self._read_record = read_record
-        self._written_from = written_from  # what stands behind it, this process wrote, and has checked
-        self._turn = threading.Lock()
+        self._written_from = written_from  # this process wrote, and verified, the records after it
+        self._lock = threading.Lock()
         self.indexed = max(index.resume_at, log.start)
 
-    def add(self, window: Window, behind: int) -> None:
-        """Records that are being read anyway, and end at log offset ``behind``; ignored if the index is not as far as they begin."""
+    def add(self, window: Window, end: int) -> None:
+        """Index the records of ``window``, which ends at log offset ``end``.
+
+        Ignore them if the index is already past the window's begin.
+        """
         if self.indexed <= window.base:
             self._index.add(window.columns, window.base, self._clock.wall_ms())
-            self.indexed = behind
+            self.indexed = end
 
-    def index_to(self, end: int, damaged: Callable[[CorruptStoreError], None]) -> None:
-        """Build the index up to a log offset."""
-        with self._turn:
-            self._index_to(end, damaged)
+    def index_to(self, end: int, on_damage: Callable[[CorruptStoreError], None]) -> None:
+        """Index the log up to offset ``end``. Call ``on_damage(error)`` for each damaged record."""
+        with self._lock:
+            self._index_to(end, on_damage)
 
-    def _index_to(self, end: int, damaged: Callable[[CorruptStoreError], None]) -> None:
+    def _index_to(self, end: int, on_damage: Callable[[CorruptStoreError], None]) -> None:
         if self.indexed < end:
             verify_crc = self.indexed < self._written_from
-            for window in read_log(self._log, self.indexed, end, verify_crc=verify_crc, damaged=damaged):
+            for window in read_log(self._log, self.indexed, end, verify_crc=verify_crc, on_damage=on_damage):
                 self._index.add(window.columns, window.base, self._clock.wall_ms())
             self.indexed = end
 
@@ -61,33 +67,43 @@ class Finder:
         self,
         topic: str,
         key: str,
-        most: int,
+        limit: int,
         confirmed: int,
-        damaged: Callable[[CorruptStoreError], None],
+        on_damage: Callable[[CorruptStoreError], None],
         *,
         anywhere: bool = False,
     ) -> list[StoredRecord]:
-        """The messages of a topic that carry a key, or have it as their id, the latest first; ``anywhere``: their copies elsewhere, too."""
-        with self._turn:
+        """Find up to ``limit`` messages of ``topic`` with ``key`` as key or id, the latest first.
+
+        If ``anywhere``, also find their copies in system topics. Rebuild a damaged index.
+        """
+        with self._lock:
             try:
-                return self._find(topic, key, most, confirmed, damaged, anywhere=anywhere)
+                return self._find(topic, key, limit, confirmed, on_damage, anywhere=anywhere)
             except CorruptStoreError as error:
                 if not self._index.holds(error.path):
                     raise
                 self._index.rebuild(error)
                 self.indexed = self._log.start
-                return self._find(topic, key, most, confirmed, damaged, anywhere=anywhere)
+                return self._find(topic, key, limit, confirmed, on_damage, anywhere=anywhere)
 
     def _find(
-        self, topic: str, key: str, most: int, confirmed: int, damaged: Callable[[CorruptStoreError], None], *, anywhere: bool
+        self,
+        topic: str,
+        key: str,
+        limit: int,
+        confirmed: int,
+        on_damage: Callable[[CorruptStoreError], None],
+        *,
+        anywhere: bool,
     ) -> list[StoredRecord]:
-        self._index_to(confirmed, damaged)
+        self._index_to(confirmed, on_damage)
         found: list[StoredRecord] = []
         for offset in self._index.find(hash_key(topic, key)):
-            if offset < self._log.start or len(found) == most:
+            if offset < self._log.start or len(found) == limit:
                 break
-            # The hash only narrows the search: the record decides. What retention has said is gone is gone, even if it is still there; and
-            # what waits elsewhere for its time, or to be tried again, is not in its topic.
+            # The hash is a hint: the record decides. Skip records that retention has given up but
+            # not removed yet and, unless ``anywhere``, timers and retries in system topics.
             stored = self._read_record(offset)
             is_kept = self._is_kept(stored, None if anywhere else topic)
             if is_kept and stored.record.topic == topic and key in (stored.record.message_id, *stored.record.keys):
@@ -98,9 +114,9 @@ class Finder:
         stamp = stored.stamp
         if stamp is None or (topic is not None and self._state.topics[stamp.topic_id].name != topic):
             return False
-        return stamp.queue_offset >= self._state.least.get(QueueKey(stamp.topic_id, stamp.queue_id), 0)
+        return stamp.queue_offset >= self._state.start_offsets.get(QueueKey(stamp.topic_id, stamp.queue_id), 0)
 
     def drop_before(self, log_start: int) -> None:
-        """Remove the files that lead only to what is gone."""
-        with self._turn:
+        """Remove the index files whose entries are all before ``log_start``."""
+        with self._lock:
             self._index.drop_before(log_start)

@@ -1,4 +1,4 @@
-"""One file of the key index: from a key's hash to the log offsets of the messages that carry it.
+"""A key index file: the log offsets of messages by the hash of a key.
 
 ::
 
@@ -9,13 +9,15 @@
     24                8  i64     log offset of the last entry
     32                4  u32     number of slots
     36                4  u32     number of entries
-    40        4 x slots  u32     for each slot the number of its latest entry, counted from 1; 0 = none
-     …    20 x entries           key hash u32, log offset i64, seconds since begin u32, the slot's entry before this one u32
+    40        4 x slots  u32     for each slot the number of its latest entry, from 1; 0 = none
+     …    20 x entries           key hash u32, log offset i64, seconds since begin u32,
+                                 number of the slot's previous entry u32
 
-A key's slot is its hash modulo the number of slots. The hash only narrows the search: the record at the offset decides.
+A key's slot is its hash modulo the number of slots. The hash is a hint: the record decides.
 
-While a file is being filled, its entries are appended as they come, and its slots are in memory, made anew from the entries when it is
-opened; header and slots are written when the file is sealed. Until then the number of slots stands where that of the entries will. The index is a projection of the log: what is damaged is made anew from there.
+An active file is appended to. Its slots are in memory, and are rebuilt from its entries at opening.
+Sealing a file writes its header and slots. Until then, the field of the number of entries has the
+number of slots.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ __all__ = ["KEY_ENTRY", "ActiveKeyIndex", "SealedKeyIndex", "link"]
 Longs = npt.NDArray[np.int64]
 
 _HEADER: Final = struct.Struct(">qqqqII")
-_SLOTS_WHILE_ACTIVE_AT: Final = 36  # in the place of the number of entries
+_SLOTS_WHILE_ACTIVE_AT: Final = 36  # the field of the number of entries
 KEY_ENTRY: Final = np.dtype([("hash", ">u4"), ("log_offset", ">i8"), ("seconds", ">u4"), ("previous", ">u4")])
 
 
@@ -47,7 +49,10 @@ def _entries_at(slots: int) -> int:
 
 
 def link(slots: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint32], first_number: int) -> npt.NDArray[np.uint32]:
-    """Put entries into their slots, all at once; returns for each the entry that was the slot's latest before it."""
+    """Put entries into their ``slots``, and return for each the slot's entry before it.
+
+    The entries are numbered from ``first_number`` on.
+    """
     if native.enabled:
         linked = np.empty(hashes.size, np.uint32)
         native.loops.link(slots, np.ascontiguousarray(hashes), first_number, linked)
@@ -66,8 +71,8 @@ def link(slots: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint32], first_nu
     return previous
 
 
-def _follow(read: Callable[[int, int], bytes], entries_at: int, number: int, key_hash: int) -> list[int]:
-    """The log offsets of the entries with a hash, along a slot's chain from its latest entry on."""
+def _follow_chain(read: Callable[[int, int], bytes], entries_at: int, number: int, key_hash: int) -> list[int]:
+    """Return the log offsets with ``key_hash`` in the chain that begins at entry ``number``."""
     found = []
     while number:
         at = entries_at + (number - 1) * KEY_ENTRY.itemsize
@@ -75,20 +80,20 @@ def _follow(read: Callable[[int, int], bytes], entries_at: int, number: int, key
         if entry["hash"] == key_hash:
             found.append(int(entry["log_offset"]))
         if not 0 <= entry["previous"] < number:
-            break  # a chain leads back: what says otherwise stands in a block that is not full yet, and is damaged
+            break  # chains lead to lower numbers: the entry is damaged, in a block without checksum
         number = int(entry["previous"])
     return found
 
 
 class ActiveKeyIndex:
-    """The file that is being filled. ``applied`` is the log offset up to which the entries in it were read back and believed."""
+    """The index file that is being filled."""
 
     def __init__(self, disk: Disk, path: Path, *, slots: int, capacity: int) -> None:
         self._disk = disk
         self.path = path
         self._capacity = capacity
         self._file = disk.open(path, create=True)
-        # It may have been begun with other settings.
+        # The file keeps the number of slots that it was created with.
         slots = int.from_bytes(self._file.read(4, _SLOTS_WHILE_ACTIVE_AT), "big") or slots
         self._slots = np.zeros(slots, np.uint32)
         self._crcs = disk.open(crc_path(path), create=True)
@@ -99,34 +104,38 @@ class ActiveKeyIndex:
         self._load()
 
     def _load(self) -> None:
-        """Believe the entries in full blocks whose checksums fit; what stands behind them is made anew from the log."""
+        """Load the entries in full blocks with valid checksums. Indexing adds the rest."""
         stored = max(0, self._file.size - self._at) // KEY_ENTRY.itemsize
         end = self._at + stored * KEY_ENTRY.itemsize
         whole = end // BLOCK_BYTES * BLOCK_BYTES
         try:
-            raw = read_checked(self._file, lambda: self._crcs, self._at, whole, whole, complete=False) if whole > self._at else b""
+            raw = (
+                read_checked(self._file, lambda: self._crcs, self._at, whole, whole, complete=False)
+                if whole > self._at
+                else b""
+            )
         except CorruptStoreError as error:
             raw = (
                 read_checked(self._file, lambda: self._crcs, self._at, error.offset, error.offset, complete=False)
                 if error.offset > self._at
                 else b""
             )
-        kept = np.frombuffer(raw[: len(raw) // KEY_ENTRY.itemsize * KEY_ENTRY.itemsize], KEY_ENTRY)
-        if kept.size:
+        loaded = np.frombuffer(raw[: len(raw) // KEY_ENTRY.itemsize * KEY_ENTRY.itemsize], KEY_ENTRY)
+        if loaded.size:
             first_time = self._file.read(8, 0)
             self._begin = struct.unpack(">q", first_time)[0] if len(first_time) == 8 else 0
-            link(self._slots, kept["hash"].astype(np.uint32), 1)
-            self._count = int(kept.size)
-            self._first_log_offset, self._last_log_offset = int(kept["log_offset"][0]), int(kept["log_offset"][-1])
-            self._end = self._begin + int(kept["seconds"][-1]) * 1000
+            link(self._slots, loaded["hash"].astype(np.uint32), 1)
+            self._count = int(loaded.size)
+            self._first_log_offset, self._last_log_offset = int(loaded["log_offset"][0]), int(loaded["log_offset"][-1])
+            self._end = self._begin + int(loaded["seconds"][-1]) * 1000
 
     def __len__(self) -> int:
         return self._count
 
     @property
-    def room(self) -> int:
-        """How many entries more it takes."""
-        return max(0, self._capacity - len(self))  # it may have been filled with a larger capacity
+    def free_entries(self) -> int:
+        """The number of entries that still fit."""
+        return max(0, self._capacity - len(self))  # an old file may exceed the capacity
 
     @property
     def last_log_offset(self) -> int:
@@ -134,7 +143,7 @@ class ActiveKeyIndex:
         return self._last_log_offset
 
     def add(self, hashes: npt.NDArray[np.uint32], log_offsets: Longs, store_timestamps: Longs) -> None:
-        """Append entries, at most ``room``, of records that stand behind those that are there."""
+        """Append up to ``free_entries`` entries, of records after those in the index."""
         if hashes.size == 0:
             return
         if not len(self):
@@ -154,17 +163,19 @@ class ActiveKeyIndex:
         self._end = int(store_timestamps[-1])
 
     def find(self, key_hash: int) -> list[int]:
-        """The log offsets of the entries with a hash, the latest first."""
+        """Return the log offsets of the entries with ``key_hash``, the latest first."""
         end = self._at + self._count * KEY_ENTRY.itemsize
 
         def read(begin: int, until: int) -> bytes:
             return read_checked(self._file, lambda: self._crcs, begin, until, end, complete=False)
 
-        return _follow(read, self._at, int(self._slots[key_hash % self._slots.size]), key_hash)
+        return _follow_chain(read, self._at, int(self._slots[key_hash % self._slots.size]), key_hash)
 
     def seal(self) -> SealedKeyIndex:
-        """Write header, slots and all checksums; nothing more is added."""
-        header = _HEADER.pack(self._begin, self._end, self._first_log_offset, self._last_log_offset, self._slots.size, len(self))
+        """Write the header, the slots and all checksums. The file is read-only from then on."""
+        header = _HEADER.pack(
+            self._begin, self._end, self._first_log_offset, self._last_log_offset, self._slots.size, len(self)
+        )
         self._file.write(header + self._slots.astype(">u4").tobytes(), 0)
         end = self._at + self._count * KEY_ENTRY.itemsize
         self._file.truncate(end)
@@ -173,7 +184,7 @@ class ActiveKeyIndex:
 
 
 class SealedKeyIndex:
-    """A file that is full: read where a key leads, block by block, each held against its checksum."""
+    """A full index file. Reads verify the blocks that they touch."""
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._file = disk.open(path)
@@ -186,7 +197,7 @@ class SealedKeyIndex:
             self._read(0, _HEADER.size)
         )
         if _entries_at(self._slots) + self._count * KEY_ENTRY.itemsize != self._size:
-            raise CorruptStoreError(str(path), 32, "the file's size does not fit its numbers of slots and entries")
+            raise CorruptStoreError(str(path), 32, "the file's size does not match its numbers of slots and entries")
 
     def __len__(self) -> int:
         return int(self._count)
@@ -195,6 +206,8 @@ class SealedKeyIndex:
         return read_checked(self._file, lambda: self._crcs, begin, end, self._size, complete=True)
 
     def find(self, key_hash: int) -> list[int]:
-        """The log offsets of the entries with a hash, the latest first."""
+        """Return the log offsets of the entries with ``key_hash``, the latest first."""
         at = _HEADER.size + 4 * (key_hash % self._slots)
-        return _follow(self._read, _entries_at(self._slots), int.from_bytes(self._read(at, at + 4), "big"), key_hash)
+        return _follow_chain(
+            self._read, _entries_at(self._slots), int.from_bytes(self._read(at, at + 4), "big"), key_hash
+        )

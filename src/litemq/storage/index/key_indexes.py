@@ -1,7 +1,7 @@
-"""The key index of a store: files one behind another, ``index/<creation time in ms>``, the last of them being filled.
+"""The key index of a store: files ``index/<creation time in ms>``; the last is being filled.
 
-It is built behind the log, in chunks, and is a projection of it: what is damaged goes, and is made anew. It knows itself how far it got:
-entries that were read back with the right checksums are believed, and indexing goes on with the record of the last of them.
+The index follows the log in chunks, and is rebuilt if it is damaged. After a restart, indexing
+resumes at the record of the last entry with a valid checksum.
 """
 
 from __future__ import annotations
@@ -54,26 +54,29 @@ class KeyIndexes:
             except CorruptStoreError:
                 if path != paths[-1]:
                     raise
-                # The power went while it was being sealed: what fits its checksums is still believed.
+                # A power cut interrupted the sealing: use the entries with valid checksums.
             self._active = ActiveKeyIndex(self._disk, path, slots=self._slots, capacity=self._capacity)
 
     @property
     def resume_at(self) -> int:
-        """The log offset of the last record that is indexed, and may be so in part: indexing goes on with it. -1 = none."""
+        """The log offset of the last indexed record, -1 = none.
+
+        Only some of its keys may be indexed.
+        """
         if self._active is not None and len(self._active):
             return self._active.last_log_offset
         return max((sealed.last_log_offset for _, sealed in self._sealed), default=-1)
 
     def rebuild(self, reason: object) -> None:
-        """Forget everything: it is made anew from the log."""
-        _LOG.warning("%s; the key index is made anew from the log", reason)
+        """Remove all index files because of ``reason``. The caller indexes the log again."""
+        _LOG.warning("%s; rebuilding the key index from the log", reason)
         self._sealed = []
         self._active = None
         for path in list(self._directory.iterdir()):
             self._disk.unlink(path)
 
     def holds(self, path: str) -> bool:
-        """Whether a file is one of this index."""
+        """Whether ``path`` is a file of this index."""
         return Path(path).parent == self._directory
 
     def add(self, columns: RecordColumns, base: int, now_ms: int) -> None:
@@ -87,32 +90,35 @@ class KeyIndexes:
         times = messages.header["store_timestamp"].astype(np.int64)[owners]
         at = 0
         while at < hashes.size:
-            active = self._fillable(now_ms)
-            until = at + min(active.room, hashes.size - at)
+            active = self._index_with_space(now_ms)
+            until = at + min(active.free_entries, hashes.size - at)
             active.add(hashes[at:until], offsets[at:until], times[at:until])
             at = until
 
-    def _fillable(self, now_ms: int) -> ActiveKeyIndex:
-        if self._active is not None and self._active.room == 0:
+    def _index_with_space(self, now_ms: int) -> ActiveKeyIndex:
+        if self._active is not None and self._active.free_entries == 0:
             path = self._active.path
             self._sealed.append((path, self._active.seal()))
             self._active = None
         if self._active is None:
-            # Names rise, whatever the clock does.
+            # Names rise even if the clock goes back.
             latest = max((int(path.name) for path, _ in self._sealed), default=0)
             path = self._directory / f"{max(now_ms, latest + 1):020d}"
             self._active = ActiveKeyIndex(self._disk, path, slots=self._slots, capacity=self._capacity)
         return self._active
 
     def find(self, key_hash: int) -> list[int]:
-        """The log offsets of the records with a key of that hash, the latest first, each once. Raises where a file is damaged."""
+        """Return the log offsets of records with ``key_hash``, the latest first, each once.
+
+        Raise ``CorruptStoreError`` if a file is damaged.
+        """
         found = self._active.find(key_hash) if self._active is not None else []
         for _, sealed in reversed(self._sealed):
             found += sealed.find(key_hash)
         return list(dict.fromkeys(found))
 
     def drop_before(self, log_start: int) -> None:
-        """Remove the files that lead only to what is gone."""
+        """Remove the index files whose entries are all before ``log_start``."""
         gone = [path for path, sealed in self._sealed if sealed.last_log_offset < log_start]
         self._sealed = [(path, sealed) for path, sealed in self._sealed if path not in gone]
         for path in gone:

@@ -1,12 +1,12 @@
-"""The CommitLog: segments, group commit, epochs, checkpoint, recovery.
+"""The commit log: segments, group commit, epochs, checkpoint, recovery.
 
-Entry points: ``LogDirectory`` (lock, recover, begin an epoch), ``CommitLog`` (append), ``Flusher`` (group
-commit), ``read_log`` (windows of whole records), ``read_checked`` (one record by its log offset), ``DamageLog``
-(damaged records found since the opening).
+Entry points: ``LogDirectory`` (lock, recover, begin an epoch), ``CommitLog`` (append), ``Flusher``
+(group commit), ``read_log`` (windows of whole records), ``read_checked`` (one record by its log
+offset), ``DamageLog`` (damaged records found since the store was opened).
 
-Invariants: one writer. A failed fsync is never retried: the log stops. A bad record below the checkpoint's
-flushed offset is corruption and is never cut off; above it, the first bad record ends the log (I12). Epochs
-only rise.
+Invariants: one writer. A failed fsync is never retried: the log stops. A bad record below the
+checkpoint's flushed offset is corruption and is never truncated; above it, the first bad record
+ends the log (I12). Epochs only rise.
 
 May import: ``files``, ``config``, and ``litemq.format``.
 """

@@ -1,27 +1,27 @@
-"""How far everything got: two slots, written in turn, so that one of them is always whole.
+"""The checkpoint file: the progress of the log and its projections, in two alternating slots.
+
+A torn write damages one slot only: each slot has a 4 KiB block of its own.
 
 A slot (128 bytes, big-endian)::
 
      at  bytes  field
       0      4  magic 0x4C4D5143: "LMQC"
       4      4  crc32c over bytes 8 … 128
-      8      8  counter: the slot with the higher one is the later
-     16      8  flushed offset: everything below it is on disk
+      8      8  counter: the slot with the higher counter is the latest
+     16      8  flushed offset: everything below it is durable
      24      8  confirmed offset: everything below it may be read
-     32      8  queues applied: the queue files hold all entries below it
+     32      8  queues applied: the queue files have all entries below it
      40      8  index applied
      48      8  timers applied
      56      8  state applied
-     64      8  latest snapshot: log offset of its begin, -1 = none
+     64      8  latest snapshot: log offset of its begin record, -1 = none
      72      4  epoch
      76      4  0
      80      8  store timestamp of the last record (ms)
      88      8  written at (ms)
-     96      8  log start: no segment from there on may be missing
+     96      8  log start: no segment from this offset on may be missing
     104      8  size of a segment
     112     16  0
-
-Each slot has a 4 KiB block of its own: a torn write of one leaves the other alone.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _BLOCK: Final = 4096
 
 
 class Checkpoint(NamedTuple):
-    """The store's own account of its progress."""
+    """The log offsets that the log and its projections have reached."""
 
     flushed: int = 0
     confirmed: int = 0
@@ -78,18 +78,18 @@ class CheckpointFile:
         self._file = disk.open(path, create=True)
         if not existed:
             disk.sync_directory(path.parent)
-        self._counter, self.latest = _later_of(self._slots())
+        self._counter, self.latest = _latest_slot(self._slots())
 
     @property
     def damaged_slots(self) -> list[int]:
-        """The slots that were written and are not whole: a torn write, or a flipped bit."""
-        return [slot for slot, raw in enumerate(self._slots()) if any(raw) and not _is_whole(raw)]
+        """The slots that were written but fail their CRC: a torn write, or a flipped bit."""
+        return [slot for slot, raw in enumerate(self._slots()) if any(raw) and not _is_valid(raw)]
 
     def _slots(self) -> list[bytes]:
         return [self._file.read(_SLOT.size, slot * _BLOCK) for slot in (0, 1)]
 
     def write(self, checkpoint: Checkpoint) -> None:
-        """Durable when this returns."""
+        """Write ``checkpoint`` to the older slot, and sync it."""
         self._counter += 1
         tail = _SLOT.pack(_MAGIC, 0, self._counter, *checkpoint)[8:]
         raw = struct.pack(">II", _MAGIC, crc32c(tail)) + tail
@@ -99,16 +99,16 @@ class CheckpointFile:
 
 
 def read_checkpoint(path: Path) -> Checkpoint | None:
-    """What a file says that somebody else may be writing; ``None`` where no slot is whole."""
+    """Read the checkpoint of a store that may be open. ``None`` if no slot is valid."""
     raw = path.read_bytes()
-    return _later_of([raw[slot * _BLOCK : slot * _BLOCK + _SLOT.size] for slot in (0, 1)])[1]
+    return _latest_slot([raw[slot * _BLOCK : slot * _BLOCK + _SLOT.size] for slot in (0, 1)])[1]
 
 
-def _later_of(slots: list[bytes]) -> tuple[int, Checkpoint | None]:
-    """The later of the slots that are whole, behind its counter; ``None`` where neither is."""
-    whole = [_SLOT.unpack(raw) for raw in slots if _is_whole(raw)]
-    return max(((counter, Checkpoint(*fields)) for _, _, counter, *fields in whole), default=(0, None))
+def _latest_slot(slots: list[bytes]) -> tuple[int, Checkpoint | None]:
+    """Return the counter and the checkpoint of the latest valid slot, or ``(0, None)``."""
+    valid = [_SLOT.unpack(raw) for raw in slots if _is_valid(raw)]
+    return max(((counter, Checkpoint(*fields)) for _, _, counter, *fields in valid), default=(0, None))
 
 
-def _is_whole(raw: bytes) -> bool:
+def _is_valid(raw: bytes) -> bool:
     return len(raw) == _SLOT.size and struct.unpack(">II", raw[:8]) == (_MAGIC, crc32c(raw[8:]))

@@ -1,7 +1,7 @@
-"""The log: segments one behind another, appended to by one writer.
+"""The commit log: a sequence of segments with one writer.
 
-A record never spans two segments; what is left of a segment is one blank record. The log knows how far it is written; how far it is
-flushed, and so how far it may be read, is the flusher's to say.
+A record never spans two segments; a blank record fills the rest of a segment. ``CommitLog`` knows
+the written end. ``Flusher`` knows the flushed end, up to which the log may be read.
 """
 
 from __future__ import annotations
@@ -30,10 +30,17 @@ HOT_BYTES: Final = 256 << 20
 
 
 class CommitLog:
-    """The segments of a data directory, from the oldest that is kept."""
+    """The segments of a data directory, from the oldest retained one."""
 
     def __init__(
-        self, disk: Disk, directory: Path, segments: list[Segment], end: int, segment_bytes: int, *, hot_bytes: int = HOT_BYTES
+        self,
+        disk: Disk,
+        directory: Path,
+        segments: list[Segment],
+        end: int,
+        segment_bytes: int,
+        *,
+        hot_bytes: int = HOT_BYTES,
     ) -> None:
         self._disk = disk
         self._directory = directory
@@ -46,16 +53,18 @@ class CommitLog:
 
     @property
     def start(self) -> int:
-        """The offset of the oldest byte that is kept."""
+        """The offset of the oldest retained byte."""
         return self.segments[0].start if self.segments else self.end
 
-    def place(self, sizes: Longs) -> Longs:
-        """Where records of these sizes will stand if they are written next."""
+    def allocate(self, sizes: Longs) -> Longs:
+        """Return the offsets of records of ``sizes`` if they are written next."""
         offsets = np.cumsum(sizes)
         offsets += self.end - sizes
         segment_end = self._segment_end()
         if sizes.size and int(offsets[-1] + sizes[-1]) > segment_end and int(sizes.max()) > self._segment_bytes:
-            raise InvalidArgumentError(f"a record of {int(sizes.max())} bytes does not fit a segment of {self._segment_bytes}")
+            raise InvalidArgumentError(
+                f"a record of {int(sizes.max())} bytes does not fit a segment of {self._segment_bytes} bytes"
+            )
         first = 0
         while first < offsets.size and int(offsets[-1] + sizes[-1]) > segment_end:
             first += int(np.searchsorted(offsets[first:] + sizes[first:], segment_end, side="right"))
@@ -64,28 +73,38 @@ class CommitLog:
         return offsets
 
     def _segment_end(self) -> int:
-        """The end of the segment that is being written to; at a border that is the next one."""
+        """The end of the segment that the next record begins in."""
         last = self.segments[-1] if self.segments else None
         return last.end if last is not None and self.end < last.end else self.end + self._segment_bytes
 
     def write(
-        self, data: bytes | bytearray | memoryview, starts: Longs, sizes: Longs, offsets: Longs, *, from_reserve: bool = False
+        self,
+        data: bytes | bytearray | memoryview,
+        starts: Longs,
+        sizes: Longs,
+        offsets: Longs,
+        *,
+        from_reserve: bool = False,
     ) -> list[Segment]:
-        """Write stamped records, one behind another in ``data``, where ``place`` put them; returns the segments that are dirty now.
+        """Write stamped records at ``offsets``, as allocated; return the dirty segments.
 
-        All of them are written, or none: what a failed write left is cut off again. Those that must not fail for lack of space may take
-        a segment ``from_reserve``.
+        The records are contiguous in ``data``. The write is atomic: a failed write is truncated. If
+        ``from_reserve``, the log may take a reserved segment on a full disk.
         """
         if sizes.size == 0:
-            raise InvalidArgumentError("at least one record is written")
+            raise InvalidArgumentError("nothing to write: pass at least one record")
         if self.failure is not None:
             raise StoreFailedError(self.failure)
         view = memoryview(data)
         before = self.end
         kept = len(self.segments)
         begin, end = int(starts[0]), int(starts[-1] + sizes[-1])
-        if kept and before < self.segments[-1].end and int(offsets[-1] + sizes[-1]) == before + end - begin <= self.segments[-1].end:
-            # As nearly always: one behind another, and all in the segment that is being written to.
+        if (
+            kept
+            and before < self.segments[-1].end
+            and int(offsets[-1] + sizes[-1]) == before + end - begin <= self.segments[-1].end
+        ):
+            # The common case: all records are contiguous in the current segment.
             try:
                 self.segments[-1].write(view[begin:end], before)
             except (DiskFullError, OSError) as error:
@@ -93,13 +112,13 @@ class CommitLog:
             self.end = before + end - begin
             return self.segments[-1:]
         if (starts[1:] != starts[:-1] + sizes[:-1]).any():
-            raise InvalidArgumentError("records to be written stand one behind another")
+            raise InvalidArgumentError("the records to write must be contiguous in the buffer")
         numbers = (offsets - (self.segments[0].start if self.segments else before)) // self._segment_bytes
         rolls = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
         try:
-            for first, behind in pairwise([0, *rolls.tolist(), offsets.size]):
+            for first, after in pairwise([0, *rolls.tolist(), offsets.size]):
                 segment = self._segment_for(int(offsets[first]), from_reserve=from_reserve)
-                begin, end = int(starts[first]), int(starts[behind - 1] + sizes[behind - 1])
+                begin, end = int(starts[first]), int(starts[after - 1] + sizes[after - 1])
                 segment.write(view[begin:end], int(offsets[first]))
                 self.end = int(offsets[first]) + end - begin
         except (DiskFullError, OSError) as error:
@@ -107,7 +126,7 @@ class CommitLog:
         return self.segments[max(0, kept - 1) :]
 
     def _segment_for(self, offset: int, *, from_reserve: bool) -> Segment:
-        """The segment in which the next record begins: the last one, or a new one behind it once the rest of it is blank."""
+        """Return the segment of ``offset``. Before a new one, fill the last with a blank record."""
         last = self.segments[-1] if self.segments else None
         if last is not None and offset < last.end:
             return last
@@ -119,25 +138,28 @@ class CommitLog:
             if not (from_reserve and self.reserve.take(offset)):
                 raise
             segment = Segment.open(self._disk, self._directory, offset, self._segment_bytes)
-        self.segments = [*self.segments, segment]  # a new list: other threads look into the old one
+        self.segments = [*self.segments, segment]  # a new list: other threads read the old one
         return segment
 
     def cool(self) -> None:
-        """Let go of memory that holds what is hot no longer. From one thread."""
+        """Release the memory of records that are no longer hot. Only for one thread at a time."""
         for segment in reversed(self.segments):
             segment.cool(self.end - self._hot_bytes)
 
     def _undo(self, before: int, kept: int, error: Exception) -> NoReturn:
-        """Cut off what a failed write left, so that no part of it is ever taken for records; where that fails, too, stop for good."""
+        """Truncate a failed write, so that no part of it is ever read; then raise.
+
+        If the disk is full, the log remains usable. After any other error, writing stops for good.
+        """
         try:
             remove_segments(self._disk, self._directory, list(reversed(self.segments[kept:])))
             self.segments = self.segments[:kept]
             if self.segments and before < self.segments[-1].end:
-                self.segments[-1].cut(before)
+                self.segments[-1].zero_from(before)
             self.end = before
         except OSError as second:
             self.end = before
-            self.fail(f"a write failed ({error}), and cutting it off failed, too ({second})")
+            self.fail(f"a write failed ({error}), and truncating it failed, too ({second})")
             raise StoreFailedError(self.failure) from error
         if isinstance(error, DiskFullError):
             raise error
@@ -145,35 +167,40 @@ class CommitLog:
         raise StoreFailedError(self.failure) from error
 
     def fail(self, reason: str) -> None:
-        """Stop writing for good: what the disk holds is no longer certain."""
-        self.failure = self.failure or f"{reason}; writing has stopped. Restart, and the store recovers from disk"
+        """Stop writing for good: the contents of the disk are no longer certain."""
+        self.failure = self.failure or f"{reason}; writing has stopped: restart the broker to recover from disk"
 
     def segment_of(self, offset: int) -> Segment:
-        """The segment that holds an offset."""
+        """Return the segment that contains ``offset``, or raise ``OffsetOutOfRangeError``."""
         segments = self.segments
         at = bisect_right(segments, offset, key=lambda segment: segment.start) - 1
         if at < 0 or offset >= segments[at].end:
-            raise OffsetOutOfRangeError(f"log offset {offset}: the log has {self.start} … {self.end}")
+            raise OffsetOutOfRangeError(f"log offset {offset} is out of range: the log has {self.start} … {self.end}")
         return segments[at]
 
     def segment_numbers(self, offsets: Longs) -> Longs:
-        """Numbers that are equal for offsets of one segment."""
+        """Return a number for each offset that is equal within a segment."""
         return offsets // self._segment_bytes
 
     def is_hot(self, offset: int) -> bool:
-        """Whether what stands there was written so recently that it is in memory: reading it stops nobody."""
+        """Whether the record at ``offset`` is recent enough to be in memory."""
         return offset >= self.end - self._hot_bytes
 
     def read(self, begin: int, end: int) -> bytes | memoryview:
-        """Bytes of one segment, from memory where they are hot, else from the file; fewer where the segment ends. The caller knows that
-        they may be read."""
+        """Read bytes of one segment, up to its end: from memory if hot, else from the file.
+
+        The caller checks that they are confirmed.
+        """
         segment = self.segment_of(begin)
         if self.is_hot(begin):
             return segment.mapped[begin - segment.start : end - segment.start]
         return segment.read(begin, min(end, segment.end))
 
-    def read_if_there(self, begin: int, end: int) -> bytes | memoryview | None:
-        """The same, unless it would have to come from the disk; nothing, too, where the segment ends before ``end``."""
+    def read_if_cached(self, begin: int, end: int) -> bytes | memoryview | None:
+        """Read as ``read`` does if no disk access is needed.
+
+        Return ``None`` if one is, or if the segment ends before ``end``.
+        """
         segment = self.segment_of(begin)
         if end > segment.end:
             return None
@@ -182,7 +209,10 @@ class CommitLog:
         return segment.read_if_cached(begin, end)
 
     def drop_before(self, offset: int) -> list[Segment]:
-        """Take away the segments that end at or before ``offset``, except the last. Their readers keep what they hold."""
+        """Remove the segments that end at or before ``offset``, except the last.
+
+        Readers keep the bytes that they hold.
+        """
         dropped = [segment for segment in self.segments[:-1] if segment.end <= offset]
         remove_segments(self._disk, self._directory, dropped)
         self.segments = self.segments[len(dropped) :]

@@ -24,11 +24,11 @@ class DamageLog:
         self._errors: dict[int, CorruptStoreError] = {}  # by log offset
 
     def add(self, error: CorruptStoreError) -> None:
-        """Record ``error``, and log it if its record is not known to be damaged yet."""
+        """Add ``error``, and log it unless the record is already known to be damaged."""
         offset = log_offset_of(error)
         if offset not in self._errors:
             self._errors[offset] = error
-            _LOG.error("%s; the other records are read without it", error)
+            _LOG.error("%s; skipping the record", error)
 
     def errors(self) -> list[CorruptStoreError]:
         """Return the errors of all damaged records, in the order of the log."""

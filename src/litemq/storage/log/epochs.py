@@ -1,13 +1,13 @@
-"""Who wrote the log from where on: one line for every start as writer.
+"""The epochs file: one entry for each time a process opened the log for writing.
 
 An entry (64 bytes, big-endian)::
 
     at  bytes  field
      0      4  crc32c over bytes 4 … 64
      4      4  epoch, rising
-     8      8  start offset: the epoch's first record stands there or later
+     8      8  start offset: the epoch's first record is there or later
     16      2  length of the host's name
-    18     46  host, UTF-8, zeros behind it
+    18     46  host, UTF-8, padded with zeros
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENTRY: Final = struct.Struct(">IIqH46s")
 
 
 class Epoch(NamedTuple):
-    """One writer's time."""
+    """The time of one writer, from ``start_offset`` on."""
 
     number: int
     start_offset: int
@@ -34,7 +34,7 @@ class Epoch(NamedTuple):
 
 
 class EpochFile:
-    """The file ``epochs`` of a data directory: entries are appended and synced, and cut off only behind a cut-off log."""
+    """The file ``epochs`` of a data directory. Entries are appended and synced."""
 
     ENTRY_BYTES = _ENTRY.size
 
@@ -58,7 +58,10 @@ class EpochFile:
         return self.entries[-1] if self.entries else None
 
     def begin(self, start_offset: int, host: str, *, at_least: int = 1) -> Epoch:
-        """A new epoch, durable when this returns: before the first record that carries its number."""
+        """Begin an epoch at ``start_offset``, numbered ``at_least`` or higher.
+
+        It is durable on return, before any record has its number.
+        """
         number = max(at_least, self.entries[-1].number + 1 if self.entries else 1)
         name = host.encode()[:46].decode(errors="ignore").encode()
         tail = _ENTRY.pack(0, number, start_offset, len(name), name)[4:]
@@ -70,7 +73,7 @@ class EpochFile:
 
 
 def read_epochs(path: Path) -> list[Epoch]:
-    """The entries of a file that somebody else may be writing: nothing is changed, and a last entry that is not whole is none."""
+    """Read the epochs of a store that may be open. A torn last entry is ignored."""
     return _parse(path.read_bytes(), path)
 
 
@@ -80,9 +83,9 @@ def _parse(raw: bytes, path: Path) -> list[Epoch]:
         piece = raw[at : at + _ENTRY.size]
         if len(piece) < _ENTRY.size or struct.unpack(">I", piece[:4])[0] != crc32c(piece[4:]):
             if at + _ENTRY.size < len(raw):
-                reason = "the checksum of an epoch does not fit. Without the file it is begun anew, and only the hosts' names are lost"
+                reason = "checksum mismatch in an epoch. Delete the file to begin a new one; only host names are lost"
                 raise CorruptStoreError(str(path), at, reason)
-            break  # the last entry was being written when the power went: nothing of its epoch was ever acknowledged
+            break  # a power cut tore the last entry: no record of its epoch was ever acknowledged
         _, number, start_offset, length, host = _ENTRY.unpack(piece)
         entries.append(Epoch(number, start_offset, host[:length].decode(errors="replace")))
     return entries

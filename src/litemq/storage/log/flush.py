@@ -1,8 +1,8 @@
-"""From written to safe: one thread that syncs whenever bytes are dirty, and everyone who waits for it.
+"""Group commit: one thread syncs the log while bytes are dirty, and completes the waiters.
 
-Many waiters share one sync (group commit): while one runs, what is written meanwhile waits for the next. A sync that fails is never
-repeated: the kernel may have dropped the dirty pages and would then report success for bytes that are not on disk. The log stops for
-good, and every waiter is told why.
+Many waiters share one sync: bytes written during a sync wait for the next one. A failed sync is
+never repeated, because the kernel may have dropped the dirty pages and would then report success
+for bytes that are not on disk. Instead the log stops, and every waiter gets the error.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from litemq.errors import OffsetOutOfRangeError, StoreFailedError
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.segment import Segment
 
-__all__ = ["Flusher", "Told"]
+__all__ = ["Flusher", "OnFlushed"]
 
 
 _LINGER_S: Final = 0.002
 
-Told = Callable[[StoreFailedError | None], None]
+OnFlushed = Callable[[StoreFailedError | None], None]
 
 
 class Flusher:
-    """Keeps ``flushed``, the offset below which everything is on disk, as close to the log's end as the disk allows."""
+    """The thread that syncs the log.
+
+    ``flushed`` is the offset below which everything is on disk.
+    """
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
@@ -38,16 +41,16 @@ class Flusher:
         self._is_flushed = threading.Condition(self._lock)
         self._dirty: list[Segment] = []
         self._written = log.end
-        self._wanted = log.end  # so far somebody waits for it
+        self._wanted = log.end  # the highest offset that a waiter needs
         self._stopping = False
         self._order = count()
-        self._waiters: list[tuple[int, int, Told]] = []
+        self._waiters: list[tuple[int, int, OnFlushed]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="litemq-flusher", daemon=True)
         self._thread.start()
 
-    def written(self, segments: list[Segment]) -> None:
-        """The writer has added bytes up to the log's end, in these segments."""
+    def mark_dirty(self, segments: list[Segment]) -> None:
+        """Schedule a sync of ``segments``, which the writer has written to."""
         with self._lock:
             self._dirty += [segment for segment in segments if segment not in self._dirty]
             self._written = self._log.end
@@ -60,7 +63,7 @@ class Flusher:
                 if self._written <= self.flushed or self._log.failure is not None:
                     return
                 if self._wanted <= self.flushed:
-                    # Nobody waits: more comes together, and the writer is not disturbed for each piece of it.
+                    # Without a waiter, linger: one sync then covers more writes.
                     self._is_wanted.wait_for(lambda: self._wanted > self.flushed or self._stopping, _LINGER_S)
                 target, segments = self._written, self._dirty
                 self._dirty = []
@@ -69,12 +72,12 @@ class Flusher:
                     segment.file.sync()
             except OSError as error:
                 self._log.fail(f"fsync failed: {error}")
-                self._tell()
+                self._notify()
                 return
             self.flushed = target
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
             self._is_flushed.notify_all()
             loop = self._loop if self._waiters else None
@@ -82,21 +85,27 @@ class Flusher:
             loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        """On the event loop: answer those whose bytes are safe, or all of them if no byte will ever be again."""
+        """Call the waiters whose bytes are flushed, or all of them after a failure.
+
+        On the event loop.
+        """
         failure = self._log.failure
         while self._waiters and (failure is not None or self._waiters[0][0] <= self.flushed):
-            offset, _, told = heapq.heappop(self._waiters)
-            told(None if offset <= self.flushed else StoreFailedError(failure))
+            offset, _, on_flushed = heapq.heappop(self._waiters)
+            on_flushed(None if offset <= self.flushed else StoreFailedError(failure))
 
-    def when_flushed(self, offset: int, told: Told) -> None:
-        """On the event loop: call ``told`` with nothing once everything below ``offset`` is on disk, or with why that will never be."""
+    def when_flushed(self, offset: int, on_flushed: OnFlushed) -> None:
+        """Call ``on_flushed(None)`` once everything below ``offset`` is on disk.
+
+        If the log fails before that, call ``on_flushed(error)``. Only for the event loop.
+        """
         if offset > self._log.end:
-            raise OffsetOutOfRangeError(f"offset {offset}: the log ends at {self._log.end}")
-        heapq.heappush(self._waiters, (offset, next(self._order), told))
+            raise OffsetOutOfRangeError(f"offset {offset} is out of range: the log ends at {self._log.end}")
+        heapq.heappush(self._waiters, (offset, next(self._order), on_flushed))
         with self._lock:
             self._loop = asyncio.get_running_loop()
             self._want(offset)
-        # It may have been flushed, or have failed, before this was in the list.
+        # The offset may have been flushed, or the log failed, before the waiter was in the list.
         self._wake()
 
     def _want(self, offset: int) -> None:
@@ -105,22 +114,28 @@ class Flusher:
             self._is_wanted.notify()
 
     async def wait_flushed(self, offset: int) -> None:
-        """Return when everything below ``offset`` is on disk; raise if that will never be."""
+        """Wait until everything below ``offset`` is on disk.
+
+        Raise ``StoreFailedError`` if the log fails.
+        """
         if self.flushed >= offset:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def told(error: StoreFailedError | None) -> None:
+        def on_flushed(error: StoreFailedError | None) -> None:
             if not future.done():
                 future.set_result(None) if error is None else future.set_exception(error)
 
-        self.when_flushed(offset, told)
+        self.when_flushed(offset, on_flushed)
         await future
 
     def wait(self, offset: int, timeout: float | None = None) -> None:
-        """The same for a thread."""
+        """Block until everything below ``offset`` is on disk.
+
+        Raise ``StoreFailedError`` if the log fails, and ``TimeoutError`` after ``timeout`` seconds.
+        """
         if offset > self._log.end:
-            raise OffsetOutOfRangeError(f"offset {offset}: the log ends at {self._log.end}")
+            raise OffsetOutOfRangeError(f"offset {offset} is out of range: the log ends at {self._log.end}")
         with self._lock:
             self._want(offset)
             done = self._is_flushed.wait_for(lambda: self.flushed >= offset or self._log.failure is not None, timeout)
@@ -131,7 +146,7 @@ class Flusher:
         raise StoreFailedError(self._log.failure)
 
     def close(self) -> None:
-        """Flush what is left, and end."""
+        """Flush the remaining bytes, and end the thread."""
         with self._lock:
             self._stopping = True
             self._is_dirty.notify()

@@ -1,11 +1,11 @@
-"""A data directory's log, opened for writing: lock, recover, begin an epoch, and only then append.
+"""The log of a data directory, open for writing: lock, recover, begin an epoch, then append.
 
 ::
 
     DIR/lock          held while the directory is open
-    DIR/abort         exists while the directory is open: whoever finds it knows that the last stop was no clean one
-    DIR/checkpoint    how far everything got
-    DIR/epochs        who wrote from where on
+    DIR/abort         exists while the directory is open; after a crash it is still there
+    DIR/checkpoint    the progress of the log and its projections
+    DIR/epochs        the writers of the log
     DIR/commitlog/    the segments
 """
 
@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Projections(NamedTuple):
-    """How far what is derived from the log got, for the checkpoint."""
+    """The log offset that each projection has reached, for the checkpoint."""
 
     queues_applied: int = 0
     index_applied: int = 0
@@ -45,13 +45,16 @@ class Projections(NamedTuple):
 class LogDirectory:
     """The log of one data directory, from opening to closing."""
 
-    def __init__(self, directory: Path, config: StoreConfig, clock: Clock, *, disk: Disk = DISK, host: str | None = None) -> None:
+    def __init__(
+        self, directory: Path, config: StoreConfig, clock: Clock, *, disk: Disk = DISK, host: str | None = None
+    ) -> None:
         self._disk = disk
         self._clock = clock
         self._directory = Path(directory)
         self._abort = self._directory / "abort"
         self._closed = False
-        self.log_start: int | None = None  # where the log is about to begin: said before its first segments go
+        # The log's start after retention: the checkpoint has it before segments are removed.
+        self.log_start: int | None = None
         try:
             disk.make_directory(self._directory / "commitlog")
             self._lock = DirectoryLock(self._directory)
@@ -61,7 +64,9 @@ class LogDirectory:
                 self._lock.release()
                 raise
         except OSError as error:
-            raise StorageError(f"cannot open {self._directory}: {error.strerror or error} ({error.filename or 'no file named'})") from error
+            raise StorageError(
+                f"cannot open {self._directory}: {error.strerror or error} ({error.filename or 'no file named'})"
+            ) from error
 
     def _open(self, config: StoreConfig, host: str) -> None:
         segments_in = self._directory / "commitlog"
@@ -72,23 +77,29 @@ class LogDirectory:
         )
         clean = not self._abort.exists()
         if self._checkpoints.damaged_slots:
-            instead = "the other one is used" if self._checkpoints.latest is not None else "so is the other, and the log is read whole"
-            _LOG.warning("%s: slot %d was torn or damaged; %s", self._directory / "checkpoint", self._checkpoints.damaged_slots[0], instead)
+            has_slot = self._checkpoints.latest is not None
+            instead = "using the other slot" if has_slot else "so is the other; reading the whole log"
+            slot = self._checkpoints.damaged_slots[0]
+            _LOG.warning("%s: slot %d is torn or damaged; %s", self._directory / "checkpoint", slot, instead)
         if before.segment_bytes not in (0, config.segment_bytes):
             raise StorageError(
-                f"{self._directory}: the log was written with segment_bytes={before.segment_bytes}, not {config.segment_bytes}; "
-                "it cannot be changed"
+                f"{self._directory}: the log was written with segment_bytes={before.segment_bytes}, not "
+                f"{config.segment_bytes}, and cannot be changed: set segment_bytes={before.segment_bytes}"
             )
         segments = find_segments(self._disk, segments_in, config.segment_bytes)
         if segments and segments[0].start > before.log_start and self._checkpoints.latest is not None:
-            reason = f"the segment is missing; the first one that is there is {segments[0].start:020d}"
+            reason = f"the segment is missing; the first segment is {segments[0].start:020d}"
             raise CorruptStoreError(str(segments_in), before.log_start, reason)
         self._segment_bytes = config.segment_bytes
         flushed = before.flushed if self._checkpoints.latest is not None else None
-        self.recovered = recover_log(self._disk, segments_in, segments, flushed, epoch=before.epoch, clean=clean and flushed is not None)
+        self.recovered = recover_log(
+            self._disk, segments_in, segments, flushed, epoch=before.epoch, clean=clean and flushed is not None
+        )
         if not clean:
             checked, end = self.recovered.records_checked, self.recovered.offset
-            _LOG.info("%s: recovered after a crash; %d records checked, the log ends at %d", self._directory, checked, end)
+            _LOG.info(
+                "%s: recovered after a crash; checked %d records, the log ends at %d", self._directory, checked, end
+            )
         self._mark_open()
         self.epochs = EpochFile(self._disk, self._directory / "epochs")
         at_least = max(before.epoch, self.recovered.last_epoch) + 1
@@ -103,7 +114,7 @@ class LogDirectory:
         self._disk.sync_directory(self._directory)
 
     def checkpoint(self) -> None:
-        """Write down how far the log is flushed."""
+        """Write a checkpoint with the current flushed offset."""
         flushed = self.flusher.flushed
         self._checkpoints.write(
             Checkpoint(
@@ -119,11 +130,14 @@ class LogDirectory:
         )
 
     def abandon(self) -> None:
-        """Let go as a crash would: no checkpoint, and the marker stays."""
-        self._let_go()
+        """Release the directory as a crash would: no checkpoint, and ``abort`` stays."""
+        self._release()
 
     def close(self) -> None:
-        """Flush, write a last checkpoint, and let go. After a failure the marker stays: the next opening recovers."""
+        """Flush, write a last checkpoint and release the directory.
+
+        If the log has failed, ``abort`` stays, and the next opening recovers.
+        """
         if self._closed:
             return
         try:
@@ -134,9 +148,9 @@ class LogDirectory:
                     self._disk.unlink(self._abort)
                 self._disk.sync_directory(self._directory)
         finally:
-            self._let_go()
+            self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if not self._closed:
             self._closed = True
             self.flusher.close()

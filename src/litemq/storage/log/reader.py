@@ -1,4 +1,4 @@
-"""The log from one offset to another, a window of whole records at a time."""
+"""Sequential reading of the log, one window of whole records at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WINDOW = 4 << 20
 
 
 class SegmentedLog(Protocol):
-    """Whatever knows which segment holds an offset: a log that is open, or the files of one that somebody else has open."""
+    """A log to read: the open log of this process, or the files of a data directory."""
 
     def segment_of(self, offset: int) -> Segment: ...
 
@@ -31,7 +31,7 @@ class SegmentedLog(Protocol):
 
 
 class Window(NamedTuple):
-    """Some records, and the log offset at which their buffer begins."""
+    """Records, and ``base``, the log offset at which their buffer begins."""
 
     base: int
     columns: RecordColumns
@@ -47,11 +47,12 @@ def read_log(
     end: int,
     *,
     verify_crc: bool = True,
-    damaged: Callable[[CorruptStoreError], None] = _refuse,
+    on_damage: Callable[[CorruptStoreError], None] = _refuse,
 ) -> Iterator[Window]:
-    """The records that stand from ``begin`` to ``end``, both borders of records.
+    """Yield the records from ``begin`` to ``end``, which are both record boundaries.
 
-    Of each damaged one ``damaged`` is told; if it does not raise, the record is left out, and what stands behind it is read.
+    Call ``on_damage(error)`` for each damaged record. If it does not raise, skip the record and
+    read on after it.
     """
     window = _WINDOW
     at = begin
@@ -60,19 +61,23 @@ def read_log(
         until = min(end, segment.end, at + window)
         data = log.read(at, until)
         found = scan(data, limits=STORED_LIMITS)
-        if found.stop is ScanStop.INCOMPLETE and found.starts.size == 0 and until - at == window <= STORED_LIMITS.max_record_bytes:
-            window *= 2  # it holds less than one record
+        if (
+            found.stop is ScanStop.INCOMPLETE
+            and found.starts.size == 0
+            and until - at == window <= STORED_LIMITS.max_record_bytes
+        ):
+            window *= 2  # the window is smaller than the record
             continue
         window = _WINDOW
         columns = RecordColumns(data, found.starts)
         faults = find_faults(columns, verify_crc=verify_crc, limits=STORED_LIMITS)
-        astray = np.flatnonzero(columns.header["commitlog_offset"] != found.starts + at) if len(columns) else faults
-        if astray.size:
-            faults = np.union1d(faults, astray)
+        misplaced = np.flatnonzero(columns.header["commitlog_offset"] != found.starts + at) if len(columns) else faults
+        if misplaced.size:
+            faults = np.union1d(faults, misplaced)
         cut = found.stop is ScanStop.INCOMPLETE and until < min(end, segment.end)
         sound = (found.stop in (ScanStop.END, ScanStop.BLANK) or cut) and len(data) == until - at
         if faults.size:
-            # Not even its size can be believed: what stands behind it is looked for, not counted.
+            # The size of a damaged record cannot be trusted: search for the next record.
             bad = int(found.starts[faults[0]])
             columns = columns.subset(np.arange(int(faults[0])))
         else:
@@ -80,13 +85,15 @@ def read_log(
         if len(columns):
             yield Window(at, columns)
         if faults.size or not sound:
-            damaged(_damage(segment, at, data, bad, verify_crc=verify_crc))
+            on_damage(_damage(segment, at, data, bad, verify_crc=verify_crc))
             at = _next_record(segment, at + bad + 8, min(end, segment.end))
         else:
             at = segment.end if found.stop is ScanStop.BLANK else at + found.end
 
 
-def _damage(segment: Segment, at: int, data: bytes | memoryview, position: int, *, verify_crc: bool) -> CorruptStoreError:
+def _damage(
+    segment: Segment, at: int, data: bytes | memoryview, position: int, *, verify_crc: bool
+) -> CorruptStoreError:
     try:
         decode_record(data, position, verify_crc=verify_crc, limits=STORED_LIMITS)
         reason = "the record belongs elsewhere"
@@ -96,26 +103,28 @@ def _damage(segment: Segment, at: int, data: bytes | memoryview, position: int, 
 
 
 def _next_record(segment: Segment, begin: int, end: int) -> int:
-    """Where the next whole record stands, or ``end``."""
+    """Return the offset of the next intact record, or ``end``."""
     at = begin
     while at < end:
         data = segment.read(at, min(end, at + 2 * STORED_LIMITS.max_record_bytes))
         if not data:
-            break  # the file is shorter than it should be
+            break  # the file is truncated
         for position in possible_records(data).tolist():
             if is_record_at(data, position, at + position):
                 return at + int(position)
-        at += max(8, len(data) - STORED_LIMITS.max_record_bytes)  # one that begins further back would have been whole
+        at += max(
+            8, len(data) - STORED_LIMITS.max_record_bytes
+        )  # a record that begins earlier would have been complete
     return end
 
 
 def possible_records(data: bytes) -> npt.NDArray[np.int64]:
-    """The positions, multiples of eight, at which a record may begin."""
+    """Return the positions in ``data`` with the record magic: multiples of eight."""
     return np.flatnonzero(np.frombuffer(data[: len(data) // 8 * 8], ">u4")[1::2] == MAGIC) * 8
 
 
 def is_record_at(data: Buffer, position: int, offset: int) -> bool:
-    """Whether a whole record stands there that belongs at this log offset."""
+    """Whether ``data`` has an intact record at ``position`` whose log offset is ``offset``."""
     try:
         stamp = decode_record(data, position, limits=STORED_LIMITS).stamp
     except RecordFormatError:

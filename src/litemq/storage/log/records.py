@@ -1,4 +1,4 @@
-"""Reading one record by its log offset: within the confirmed log, whole and verified."""
+"""Reads one record of the confirmed log by its log offset, and verifies it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def read_checked(log: CommitLog, log_offset: int, confirmed: int) -> tuple[bytes
     ``CorruptStoreError`` if the record is damaged.
     """
     if not log.start <= log_offset <= confirmed - FIXED_BYTES or log_offset % 8:
-        readable = f"it may be read from {log.start} to {confirmed}"
+        readable = f"the readable log is {log.start} … {confirmed}"
         raise OffsetOutOfRangeError(f"no record begins at log offset {log_offset}: {readable}")
     size = int.from_bytes(log.read(log_offset, log_offset + 4), "big")
     if log_offset + size > confirmed:
-        raise corrupt_at(log, log_offset, f"a record of {size} bytes reaches beyond what is confirmed")
+        raise corrupt_at(log, log_offset, f"a record of {size} bytes ends after the confirmed offset")
     raw = bytes(log.read(log_offset, log_offset + size))
     try:
         stored = decode_record(raw, limits=STORED_LIMITS)

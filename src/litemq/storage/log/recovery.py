@@ -1,8 +1,9 @@
-"""Where the log ends, found again after any kind of stop.
+"""Recovery: finds the end of the log after a stop of any kind, and truncates the tail.
 
-Below the checkpoint's flushed offset everything was safely on disk: what is bad there is damage, and is never cut off. Above it, a
-power cut may have left anything; the first bad record ends the log, and what stands behind it is cut off durably before any append. An
-epoch that falls ends the log, too: it is the tail of a log that was cut off before, whose records still look valid.
+Below the checkpoint's flushed offset everything was on disk: a bad record there is damage, and is
+never truncated. Above it, a power cut may have left anything: the first bad record ends the log,
+and the tail is truncated durably before any append. A record with a lower epoch also ends the log:
+it is left from a log that was truncated before, and still looks valid.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LogEnd(NamedTuple):
-    """What recovery found: where the log ends, and what its last records said."""
+    """The end of the log, with the epoch and the store timestamp of its last records."""
 
     offset: int
     last_epoch: int
@@ -40,80 +41,104 @@ class LogEnd(NamedTuple):
 
 
 def find_segments(disk: Disk, directory: Path, segment_bytes: int) -> list[Segment]:
-    """The segments of a directory, one behind another without a gap."""
+    """Open the segments of a directory.
+
+    Raise ``CorruptStoreError`` if one is missing in between.
+    """
     starts = segment_starts(directory)
     for one, other in pairwise(starts):
         if other != one + segment_bytes:
             size = segment_path(directory, one).stat().st_size
             if other == one + size:
-                raise StorageError(f"{directory}: the log was written with segment_bytes={size}, not {segment_bytes}; it cannot be changed")
-            raise CorruptStoreError(str(directory), one + segment_bytes, f"the segment is missing; the next one is {other:020d}")
+                raise StorageError(
+                    f"{directory}: the log was written with segment_bytes={size}, not {segment_bytes}, "
+                    f"and cannot be changed: set segment_bytes={size}"
+                )
+            reason = f"the segment is missing; the next segment is {other:020d}"
+            raise CorruptStoreError(str(directory), one + segment_bytes, reason)
     return [Segment.open(disk, directory, start, segment_bytes) for start in starts]
 
 
 def find_log_end(segments: list[Segment], begin: int) -> int:
-    """Where the log ends, as far as its records tell it from ``begin`` on."""
+    """Return the end of the intact records from ``begin`` on."""
     return _TailReader(segments, begin, 0).find_end()
 
 
-def recover_log(disk: Disk, directory: Path, segments: list[Segment], flushed: int | None, *, epoch: int = 0, clean: bool) -> LogEnd:
-    """Find the log's end and cut off what stands behind it. ``segments`` loses those that were cut off whole.
+def recover_log(
+    disk: Disk, directory: Path, segments: list[Segment], flushed: int | None, *, epoch: int = 0, clean: bool
+) -> LogEnd:
+    """Find the log's end, truncate the tail after it, and drop removed segments from ``segments``.
 
-    ``flushed`` is what the checkpoint says, ``None`` without one: then the whole log is read, and a bad record with a good one behind
-    it is taken for damage. After a ``clean`` stop there is nothing to cut off, and a bad record is damage wherever it stands. ``epoch``
-    is the checkpoint's: no record above what was flushed is older.
+    ``flushed`` and ``epoch`` come from the checkpoint: no record above ``flushed`` has a lower
+    epoch. If ``flushed`` is ``None`` there is no checkpoint: read the whole log, and treat a bad
+    record with an intact one after it as damage. After a ``clean`` stop there is no tail, and every
+    bad record is damage.
     """
     if not segments:
         if flushed:
-            raise CorruptStoreError(str(directory), 0, f"the log is gone; the checkpoint knows of {flushed} bytes")
+            raise CorruptStoreError(str(directory), 0, f"the log is missing; {flushed} bytes were flushed")
         return LogEnd(0, 0, 0, 0)
     begin = segments[0].start if flushed is None else flushed
     if begin > segments[-1].end or begin < segments[0].start:
-        raise CorruptStoreError(str(directory), begin, f"the log has only {segments[0].start} … {segments[-1].end} of what was flushed")
+        reason = f"the log has only {segments[0].start} … {segments[-1].end}, and {begin} was flushed"
+        raise CorruptStoreError(str(directory), begin, reason)
     for segment in segments:
         if segment.file.size < min(begin, segment.end) - segment.start:
-            raise CorruptStoreError(str(segment.file.path), segment.file.size, "the file ends before what was flushed to it does")
+            reason = "the file is shorter than what was flushed to it"
+            raise CorruptStoreError(str(segment.file.path), segment.file.size, reason)
     reader = _TailReader(segments, begin, epoch)
     end = reader.find_end()
     segment = segments[min((end - segments[0].start) // segments[0].size, len(segments) - 1)]
-    records_behind = (flushed is None or not reader.ended_well) and reader.has_record_behind(end)
-    if flushed is None and records_behind:
-        raise CorruptStoreError(str(segment.file.path), end - segment.start, "a record is damaged, and whole ones stand behind it")
+    has_records_after = (flushed is None or not reader.ended_well) and reader.has_record_after(end)
+    if flushed is None and has_records_after:
+        reason = "a record is damaged, and intact records follow it"
+        raise CorruptStoreError(str(segment.file.path), end - segment.start, reason)
     if clean and not reader.ended_well:
-        raise CorruptStoreError(str(segment.file.path), end - segment.start, "a record is damaged, and the last stop was a clean one")
+        reason = "a record is damaged although the last stop was clean"
+        raise CorruptStoreError(str(segment.file.path), end - segment.start, reason)
     if not reader.ended_well:
-        _keep_what_is_cut_off(disk, directory, segment, end, worth_keeping=records_behind)
-    _cut(disk, directory, segments, end, clean=clean)
+        _save_tail(disk, directory, segment, end, has_records=has_records_after)
+    _truncate(disk, directory, segments, end, clean=clean)
     return LogEnd(end, reader.epoch, reader.store_timestamp, reader.records)
 
 
-def _keep_what_is_cut_off(disk: Disk, directory: Path, segment: Segment, end: int, *, worth_keeping: bool) -> None:
-    """Say what goes; where whole records stand in it, keep a copy. A power cut leaves such a tail, but so does a flipped bit."""
+def _save_tail(disk: Disk, directory: Path, segment: Segment, end: int, *, has_records: bool) -> None:
+    """Log the truncation. If the tail ``has_records``, keep a copy of it.
+
+    A power cut leaves such a tail, but so does a flipped bit.
+    """
     tail = segment.read(end, segment.end).rstrip(b"\0")
-    place = f"{segment.file.path}, byte {end - segment.start}"
-    if not worth_keeping:
-        _LOG.warning("%s: %d bytes that were being written when the last process ended are cut off", place, len(tail))
+    position = f"{segment.file.path}, byte {end - segment.start}"
+    if not has_records:
+        _LOG.warning("%s: truncating %d bytes of an unfinished write", position, len(tail))
         return
     path = directory.parent / f"cut-off-{end:020d}"
     file = disk.open(path, create=True)
     file.write(tail, 0)
     file.sync()
     disk.sync_directory(path.parent)
-    _LOG.error("%s: the log ends with a damaged record; %d bytes behind it are cut off, and kept in %s", place, len(tail), path)
+    _LOG.error("%s: the log ends with a damaged record; moved %d bytes after it to %s", position, len(tail), path)
 
 
-def _cut(disk: Disk, directory: Path, segments: list[Segment], end: int, *, clean: bool) -> None:
-    """Make everything from ``end`` on zero, durably. After a crash it cannot be trusted to be zero: writes are not made in order."""
-    behind = [segment for segment in segments if segment.start >= end and segment is not segments[0]]
-    remove_segments(disk, directory, behind[::-1])
-    del segments[len(segments) - len(behind) :]
+def _truncate(disk: Disk, directory: Path, segments: list[Segment], end: int, *, clean: bool) -> None:
+    """Make everything from ``end`` on zero, durably.
+
+    After a crash the tail may be anything: the disk does not write in order.
+    """
+    after = [segment for segment in segments if segment.start >= end and segment is not segments[0]]
+    remove_segments(disk, directory, after[::-1])
+    del segments[len(segments) - len(after) :]
     last = segments[-1]
     if end < last.end and not (clean and last.file.size == last.size):
-        last.cut(end)
+        last.zero_from(end)
 
 
 class _TailReader:
-    """Reads records from an offset on as long as they are whole, in place, and of an epoch that does not fall."""
+    """A reader of the log's tail.
+
+    It stops at the first record that is damaged, belongs to another log offset, or has a lower
+    epoch than the record before it.
+    """
 
     def __init__(self, segments: list[Segment], begin: int, epoch: int) -> None:
         self._segments = segments
@@ -121,7 +146,7 @@ class _TailReader:
         self.epoch = epoch
         self.store_timestamp = 0
         self.records = 0
-        self.ended_well = True  # nothing stands at the end: neither a bad record nor what is left of one
+        self.ended_well = True  # zeros follow the last record, not a bad or partial one
 
     def find_end(self) -> int:
         for segment in self._segments:
@@ -132,7 +157,7 @@ class _TailReader:
         return self._at
 
     def _read_segment(self, segment: Segment) -> bool:
-        """Whether the segment is full, so that the log goes on in the next one."""
+        """Read the segment; return whether the log continues in the next one."""
         window = _WINDOW
         while self._at < segment.end:
             data = segment.read(self._at, min(segment.end, self._at + window))
@@ -149,15 +174,17 @@ class _TailReader:
             blank = int.from_bytes(data[found.end : found.end + 4], "big") if found.stop is ScanStop.BLANK else 0
             if blank and self._at + blank == segment.end:
                 self._at = segment.end
-            elif found.stop is ScanStop.INCOMPLETE and read_to < segment.end and window <= STORED_LIMITS.max_record_bytes:
-                window = _WINDOW if found.end else 2 * window  # the window cuts a record, or holds less than one
+            elif (
+                found.stop is ScanStop.INCOMPLETE and read_to < segment.end and window <= STORED_LIMITS.max_record_bytes
+            ):
+                window = _WINDOW if found.end else 2 * window  # a record crosses the window's end
             elif found.stop is not ScanStop.END:
                 self.ended_well = found.stop is ScanStop.ZERO
                 return False
         return True
 
     def _count_good(self, data: bytes, starts: npt.NDArray[np.int64]) -> int:
-        """How many records from the first on are whole and belong here."""
+        """Count the valid records before the first bad one."""
         if starts.size == 0:
             return 0
         columns = RecordColumns(data, starts)
@@ -174,8 +201,8 @@ class _TailReader:
             self.records += good
         return good
 
-    def has_record_behind(self, end: int) -> bool:
-        """Whether a whole record that belongs there stands anywhere behind ``end``."""
+    def has_record_after(self, end: int) -> bool:
+        """Whether any intact record follows the one at ``end``."""
         for segment in self._segments:
             base = max(end, segment.start)
             data = segment.read(base, segment.end) if base < segment.end else b""

@@ -1,4 +1,4 @@
-"""Segments set aside for the broker's own records: what must be said when the disk is full can still be said."""
+"""Reserved segments: space for the broker's own records when the disk is full."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESERVED_SEGMENTS: Final = 2
 
 
 class SegmentReserve:
-    """``commitlog/reserve-1 …``: whole segments without a place in the log yet."""
+    """The files ``commitlog/reserve-1 …``: allocated segments that are not part of the log yet."""
 
     def __init__(self, disk: Disk, directory: Path, segment_bytes: int) -> None:
         self._disk = disk
@@ -23,7 +23,7 @@ class SegmentReserve:
         self._paths = [directory / f"reserve-{number}" for number in range(1, RESERVED_SEGMENTS + 1)]
 
     def fill(self) -> None:
-        """Set aside what is missing. Raises ``DiskFullError`` where there is no space for it."""
+        """Allocate the missing segments. Raise ``DiskFullError`` if there is no space."""
         for path in self._paths:
             if not path.exists() or path.stat().st_size < self._segment_bytes:
                 file = self._disk.open(path, create=True)
@@ -36,7 +36,7 @@ class SegmentReserve:
                 self._disk.sync_directory(self._directory)
 
     def take(self, start: int) -> bool:
-        """Give one of them its place in the log; ``False`` if none is left."""
+        """Make a reserved segment the one at ``start``; return ``False`` if none is left."""
         for path in self._paths:
             if path.exists() and path.stat().st_size == self._segment_bytes:
                 self._disk.rename(path, segment_path(self._directory, start))

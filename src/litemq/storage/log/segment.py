@@ -1,4 +1,4 @@
-"""One file of the log: ``commitlog/<20-digit start offset>``, of a fixed size that is set aside when it is made."""
+"""A segment: one file of the log, ``commitlog/<20-digit start offset>``, of fixed size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import cached_property
 from pathlib import Path
 
-from litemq.storage.files.disk import Disk, OpenFile, let_go
+from litemq.storage.files.disk import Disk, OpenFile, release_pages
 
 __all__ = ["Segment", "remove_segments", "segment_path", "segment_starts"]
 
@@ -16,19 +16,22 @@ def segment_path(directory: Path, start: int) -> Path:
 
 
 def segment_starts(directory: Path) -> list[int]:
-    """Where the segments in a directory begin, rising."""
+    """List the start offsets of the segments in a directory, rising."""
     return sorted(int(path.name) for path in directory.iterdir() if re.fullmatch("[0-9]{20}", path.name))
 
 
 def remove_segments(disk: Disk, directory: Path, segments: list[Segment]) -> None:
-    """Remove segments from one end of the log, the outermost first, each durably before the next: a power cut never leaves a gap."""
+    """Remove segments from one end of the log, the outermost first.
+
+    Each removal is durable before the next: a power cut never leaves a gap.
+    """
     for segment in segments:
         disk.unlink(segment.file.path)
         disk.sync_directory(directory)
 
 
 class Segment:
-    """Offsets are the log's: byte ``start + n`` of the log is byte n of the file."""
+    """One file of the log. Offsets are log offsets: byte ``n`` of the file is ``start + n``."""
 
     def __init__(self, file: OpenFile, start: int, size: int) -> None:
         self.file = file
@@ -39,13 +42,13 @@ class Segment:
 
     @classmethod
     def create(cls, disk: Disk, directory: Path, start: int, size: int) -> Segment:
-        """A new segment, durable in its directory before anything is written to it."""
+        """Create a segment. It is durable in its directory before any record is written to it."""
         file = disk.open(segment_path(directory, start), create=True)
         try:
             file.reserve(size)
             file.sync()
         except BaseException:
-            disk.unlink(file.path)  # an empty file would be taken for a segment
+            disk.unlink(file.path)  # recovery would take an empty file for a segment
             raise
         disk.sync_directory(directory)
         return cls(file, start, size)
@@ -57,33 +60,36 @@ class Segment:
     def write(self, data: bytes | bytearray | memoryview, offset: int) -> None:
         self.file.write(data, offset - self.start)
 
-    def cut(self, offset: int) -> None:
-        """Make everything from ``offset`` on zero, durably: what was there is not read again, however valid it looks."""
+    def zero_from(self, offset: int) -> None:
+        """Make everything from ``offset`` on zero, durably, so that old records are never read."""
         self.file.truncate(offset - self.start)
-        self.file.truncate(self.size)  # zeros, and needs no space: a full disk is one of the reasons to come here
+        self.file.truncate(self.size)  # a hole of zeros needs no space: the disk may be full
         self.file.sync()
 
     @cached_property
     def mapped(self) -> memoryview:
-        """The segment in memory. Parts of it stay readable after the segment is gone from the log, as long as somebody holds them."""
+        """The mapped file. Views of it stay readable after the segment is removed from the log."""
         return self.file.map(self.size)
 
     def unmap(self) -> None:
-        """Let go of the mapping; it ends when its last reader lets go, too."""
+        """Drop the mapping. It ends when its last reader drops it, too."""
         self.__dict__.pop("mapped", None)
 
     def cool(self, offset: int) -> None:
-        """What stands before a log offset is read from the file from now on, and need not be in memory."""
+        """Release the memory before log offset ``offset``: reads of it use the file from now on."""
         if offset >= self.end:
             self.unmap()
         elif offset > self._cooled and "mapped" in self.__dict__:
-            let_go(self.mapped, self._cooled - self.start, offset - self.start)
+            release_pages(self.mapped, self._cooled - self.start, offset - self.start)
             self._cooled = offset
 
     def read_if_cached(self, begin: int, end: int) -> bytes | None:
-        """A copy, if all of it is in the system's memory: it may be read on the event loop."""
+        """Read a copy if all of it is in the page cache; else return ``None``.
+
+        Safe on the event loop.
+        """
         return self.file.read_if_cached(end - begin, begin - self.start)
 
     def read(self, begin: int, end: int) -> bytes:
-        """A copy, read from the file: for what may have to come from the disk, off the event loop."""
+        """Read a copy from the file. It may wait for the disk: not for the event loop."""
         return self.file.read(end - begin, begin - self.start)

@@ -1,10 +1,10 @@
-"""Tools over a data directory that need not be open: inspect, verify, rebuild, import, export.
+"""Tools for a data directory without a broker: inspect, verify, rebuild, import, export.
 
 Entry points: ``DirectoryReader``, ``verify_directory``, ``rebuild_directory``, ``inspect_file``,
-``export_messages``, ``import_messages``, ``RecordBorders``.
+``export_messages``, ``import_messages``, ``RecordBoundaries``.
 
-Invariants: readers take no lock, change nothing and stop at the checkpoint's confirmed offset. Only rebuild
-and import write, and they take the lock.
+Invariants: readers take no lock, change nothing and stop at the checkpoint's confirmed offset. Only
+rebuild and import write, and they take the lock.
 
 May import: everything in ``storage``.
 """

@@ -1,14 +1,15 @@
-"""The messages of a data directory as records of version 1, one behind another in a file.
+"""Export of a data directory's messages to a file of version 1 records.
 
-Exported is what a consumer could read: the messages in topics that users made and have not deleted, from each queue's least offset to the
-confirmed offset, in the order of the log. Three fields are the export's to fill in:
+The export has the messages that a consumer could read, in the order of the log: those of user
+topics that are not deleted, from each queue's start offset to the confirmed offset. The export sets
+three fields:
 
-- ``commitlog_offset`` is where the record stands in the file: the file is a log of version 1 that begins at 0;
+- ``commitlog_offset`` is the position in the file: the file is a version 1 log that begins at 0;
 - ``store_host`` is the host that wrote the record, from the epochs;
-- ``status`` is committed for what a transaction has committed, and normal for everything else.
+- ``status`` is committed for messages of committed transactions, and normal for all others.
 
-``queue_offset`` and ``store_timestamp`` are the directory's. Times of consumption are 0: no record has them. A compressed body is
-decompressed; an encrypted one cannot be told in version 1, and is refused.
+``queue_offset`` and ``store_timestamp`` are kept. Times of consumption are 0: no record has them.
+Compressed bodies are decompressed. Version 1 has no encrypted bodies: they are refused.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _PLAIN_BYTES: Final = 16 << 20
 
 
 class Exported(NamedTuple):
-    """What the file holds."""
+    """The totals of an export."""
 
     messages: int
     topics: int
@@ -52,62 +53,72 @@ def export_messages(
     topic: str | None = None,
     overwrite: bool = False,
     disk: Disk = DISK,
-    after_window: Callable[[int, int], None] = lambda _done, _total: None,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Exported:
-    """Write the messages of a data directory, or of one topic of it, to a new file. The directory is only read, whoever has it open.
+    """Write the messages of a data directory, or of one ``topic``, to a new file.
 
-    ``after_window`` is told how many bytes of the log have been read, and of how many.
+    The directory is only read, and may be open. Report progress with ``on_progress(done, total)``,
+    in bytes of the log.
     """
     if file.resolve().is_relative_to(directory.resolve()):
-        raise InvalidArgumentError(f"{file} lies in {directory}, which is only read: choose another place")
+        raise InvalidArgumentError(f"{file} is inside {directory}, which is only read: choose another path")
     reader = DirectoryReader(directory)
     state = reader.state()
-    wanted = _Wanted(state, _chosen_topics(state, directory, topic))
+    record_filter = _RecordFilter(state, _chosen_topics(state, directory, topic))
     messages = 0
     topics: set[int] = set()
     with new_file(disk, file, overwrite=overwrite) as out:
         for window in read_log(reader, reader.start, reader.confirmed):
-            chosen = wanted.among(window.columns)
+            chosen = record_filter.select(window.columns)
             for run, bodies in _plain_bodies(reader, Window(window.base, chosen)):
                 hosts = [reader.host(epoch).encode() for epoch in run.header["epoch"].tolist()]
                 out.add(downgrade(run, bodies, hosts, out.size))
             messages += len(chosen)
             topics.update(chosen.header["topic_id"].tolist())
-            after_window(window.base + len(window.columns.buffer) - reader.start, reader.confirmed - reader.start)
+            on_progress(window.base + len(window.columns.buffer) - reader.start, reader.confirmed - reader.start)
     return Exported(messages, len(topics), out.size)
 
 
 def _chosen_topics(state: State, directory: Path, topic: str | None) -> list[int]:
-    """The numbers of the topics whose messages are exported."""
-    there = {facts.name: number for number, facts in state.topics.items() if not facts.deleted and not is_system_name(facts.name)}
+    """Return the ids of the topics to export."""
+    topic_ids = {
+        facts.name: number
+        for number, facts in state.topics.items()
+        if not facts.deleted and not is_system_name(facts.name)
+    }
     if topic is None:
-        return list(there.values())
-    if check_name(topic) not in there:
-        raise InvalidArgumentError(f"no topic {topic!r} in {directory}: it has {', '.join(sorted(there)) or 'none'}")
-    return [there[topic]]
+        return list(topic_ids.values())
+    if check_name(topic) not in topic_ids:
+        raise InvalidArgumentError(
+            f"no topic {topic!r} in {directory}: it has {', '.join(sorted(topic_ids)) or 'none'}"
+        )
+    return [topic_ids[topic]]
 
 
-class _Wanted:
-    """Which records are exported: those of some topics that are not below their queue's least offset."""
+class _RecordFilter:
+    """Selects the records of some topics from their queues' start offsets on."""
 
     def __init__(self, state: State, topic_ids: list[int]) -> None:
         self._topic_ids = np.array(topic_ids, np.int64)
-        cut = sorted((key.topic_id << 32 | key.queue_id, least) for key, least in state.least.items() if least > 0)
-        self._cut_queues = np.array([queue for queue, _ in cut], np.int64)
-        self._least = np.array([least for _, least in cut], np.int64)
+        trimmed = sorted(
+            (key.topic_id << 32 | key.queue_id, start) for key, start in state.start_offsets.items() if start > 0
+        )
+        self._trimmed_queues = np.array([queue for queue, _ in trimmed], np.int64)
+        self._start_offsets = np.array([start for _, start in trimmed], np.int64)
 
-    def among(self, columns: RecordColumns) -> RecordColumns:
+    def select(self, columns: RecordColumns) -> RecordColumns:
         topic_ids = columns.header["topic_id"].astype(np.int64)
         marks = np.isin(topic_ids, self._topic_ids)
-        if self._cut_queues.size:
+        if self._trimmed_queues.size:
             queues = topic_ids << 32 | columns.header["queue_id"].astype(np.int64)
-            at = np.minimum(np.searchsorted(self._cut_queues, queues), self._cut_queues.size - 1)
-            marks &= (self._cut_queues[at] != queues) | (columns.header["queue_offset"] >= self._least[at])
+            at = np.minimum(np.searchsorted(self._trimmed_queues, queues), self._trimmed_queues.size - 1)
+            is_other = self._trimmed_queues[at] != queues
+            marks &= is_other | (columns.header["queue_offset"] >= self._start_offsets[at])
         return columns.subset(np.flatnonzero(marks))
 
 
 def _plain_bodies(reader: DirectoryReader, window: Window) -> Iterator[tuple[RecordColumns, list[bytes]]]:
-    """The records in runs whose bodies do not grow much beyond a bound, however small they came, and these bodies, plain."""
+    """Yield runs of records with their decompressed bodies, of limited total size."""
     columns = window.columns
     data = bytes(columns.buffer)
     begins, lengths = (numbers.tolist() for numbers in columns.part("body"))
@@ -117,12 +128,14 @@ def _plain_bodies(reader: DirectoryReader, window: Window) -> Iterator[tuple[Rec
     for number in range(len(columns)):
         body = data[begins[number] : begins[number] + lengths[number]]
         try:
-            # No larger than what a record of version 2 could hold, so that it can be imported again.
+            # No larger than the largest record of version 2, so that it can be imported again.
             bodies.append(_plain(body, flags[number], max_bytes=LARGEST_RECORD - sizes[number] + len(body)))
         except (BodyCodecError, InvalidArgumentError) as error:
             segment = reader.segment_of(window.base)
-            place = window.base + int(columns.starts[number]) - segment.start
-            raise InvalidArgumentError(f"{segment.file.path}, byte {place}: version 1 cannot tell this message: {error}") from error
+            position = window.base + int(columns.starts[number]) - segment.start
+            raise InvalidArgumentError(
+                f"{segment.file.path}, byte {position}: version 1 cannot represent this message: {error}"
+            ) from error
         grown += len(bodies[-1])
         if grown >= _PLAIN_BYTES or number == len(columns) - 1:
             yield columns.subset(np.arange(first, number + 1)), bodies

@@ -1,4 +1,4 @@
-"""A file of version 1 records, read by column: one behind another, to the end of the file or to the zeros that fill it up."""
+"""Reads a file of version 1 records by column, up to its end or to the zeros that fill it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,26 @@ _WINDOW: Final = 4 << 20
 
 
 class WindowV1(NamedTuple):
-    """Some valid records, and the byte of the file at which their buffer begins."""
+    """Valid records, and ``base``, the position in the file at which their buffer begins."""
 
     base: int
     columns: RecordColumnsV1
 
 
 def read_file_v1(path: Path, size: int) -> Iterator[WindowV1]:
-    """The records in the first ``size`` bytes of a file. Raises ``CorruptStoreError`` where one is damaged."""
+    """Yield the records in the first ``size`` bytes of a file.
+
+    Raise ``CorruptStoreError`` at a damaged record, and ``InvalidArgumentError`` if the file does
+    not begin with a version 1 record.
+    """
     at, window = 0, _WINDOW
     with path.open("rb") as file:
         while at < size:
             file.seek(at)
             data = file.read(min(window, size - at))
             if at == 0 and data[4:8].strip(b"\0") not in (b"", MAGIC_V1.to_bytes(4, "big")):
-                raise InvalidArgumentError(f"{path} is no file of version 1: it begins with 0x{data[4:8].hex().upper()}, not with a record")
+                magic = f"0x{data[4:8].hex().upper()}"
+                raise InvalidArgumentError(f"{path} is not a file of version 1 records: it begins with {magic}")
             found = scan(data, version=1, limits=STORED_LIMITS)
             columns = RecordColumnsV1(data, found.starts)
             faults = find_faults_v1(columns, limits=STORED_LIMITS)
@@ -41,11 +46,11 @@ def read_file_v1(path: Path, size: int) -> Iterator[WindowV1]:
             if found.starts.size:
                 yield WindowV1(at, columns)
             if found.stop is ScanStop.ZERO and _is_zero_from(path, at + found.end):
-                return  # a file whose size was fixed before it was full
+                return  # the file was allocated at full size
             goes_on = found.stop is ScanStop.END or (found.stop is ScanStop.INCOMPLETE and at + len(data) < size)
             if not goes_on:
                 raise _damage(path, at, data, found.end)
-            window = _WINDOW if found.end else 2 * window  # it holds less than one record
+            window = _WINDOW if found.end else 2 * window  # the window is smaller than the record
             at += found.end
 
 

@@ -1,9 +1,9 @@
-"""A file of version 1 records into a data directory, each message into the queue that its record names.
+"""Import of a file of version 1 records into the queues of a data directory.
 
-The whole file is checked before the first message is appended, and a message that cannot become one here is an error with its byte, never
-left out. What the producer wrote is kept. Where and when the message was stored (``queue_offset``, ``commitlog_offset``,
-``store_timestamp``, ``store_host``) is said anew, as for every message that is appended; times and number of consumptions were those of
-another store's consumers, and stay behind.
+The import checks the whole file before it appends the first message. A message that cannot be
+imported is an error with its position; none is skipped. The producer's fields are kept. The store
+sets ``queue_offset``, ``commitlog_offset``, ``store_timestamp`` and ``store_host`` as for every
+append. Times and numbers of consumptions are dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from litemq.format.v1.convert import upgrade
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files.disk import DISK, Disk
-from litemq.storage.offline.directory_reader import fitting_config
+from litemq.storage.offline.directory_reader import adapt_config
 from litemq.storage.offline.file_v1 import read_file_v1
 from litemq.types import MessageStatus, MessageType, check_name
 
@@ -34,11 +34,11 @@ __all__ = ["Imported", "import_messages"]
 
 Longs = npt.NDArray[np.int64]
 
-_MOST_QUEUES: Final = 65536
+_MAX_QUEUES: Final = 65536
 
 
 class Imported(NamedTuple):
-    """What was appended."""
+    """The totals of an import."""
 
     messages: int
     topics: int
@@ -46,7 +46,7 @@ class Imported(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Consecutive records of one topic, as a producer would send them, and at which bytes of the file they begin and end."""
+    """Consecutive records of one topic, as sent records, with their positions in the file."""
 
     topic: str
     records: bytearray
@@ -56,7 +56,7 @@ class _Batch(NamedTuple):
 
 
 class _LastQueue(NamedTuple):
-    """The highest queue that a topic's records name, and the byte of the first that names it."""
+    """The highest queue id in a topic's records, and the position of the first record with it."""
 
     queue_id: int
     position: int
@@ -71,16 +71,17 @@ def import_messages(
     config: StoreConfig | None = None,
     disk: Disk = DISK,
     host: str | None = None,
-    after_batch: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
+    on_progress: Callable[[str, int, int], None] = lambda _step, _done, _total: None,
 ) -> Imported:
-    """Append the messages of a file to a data directory, which is made where it is missing, and wait until they are safe.
+    """Append the messages of a file to a data directory, and wait until they are durable.
 
-    Topics that are missing are created, with ``queues`` queues or as many as the records name. ``config`` is for a directory that is made;
-    one that is there keeps the size of its segments. ``after_batch`` is told the step, the bytes that are done, and of how many.
+    Create the directory with ``config`` if it is missing; an existing one keeps its segment size.
+    Create missing topics with ``queues`` queues, or as many as the records name. Report progress
+    with ``on_progress(step, done, total)``, in bytes of the file.
     """
-    if not 1 <= queues <= _MOST_QUEUES:
-        raise InvalidArgumentError(f"queues={queues}: choose 1 … {_MOST_QUEUES}")
-    fitting = fitting_config(directory, config or StoreConfig())
+    if not 1 <= queues <= _MAX_QUEUES:
+        raise InvalidArgumentError(f"queues={queues}: choose 1 … {_MAX_QUEUES}")
+    fitting = adapt_config(directory, config or StoreConfig())
     source = _Source(file, clock.wall_ms(), fitting.sent_limits)
     last_queues: dict[str, _LastQueue] = {}
     size = 0
@@ -89,13 +90,13 @@ def import_messages(
         last = _LastQueue(int(batch.queue_ids[at]), int(batch.starts[at]))
         last_queues[batch.topic] = max(last_queues.get(batch.topic, last), last, key=lambda one: one.queue_id)
         size = batch.end
-        after_batch("check", size, source.size)
+        on_progress("check", size, source.size)
     store = DiskStore(directory, fitting, clock, disk=disk, host=host)
     try:
         topic_ids = {topic: _topic_for(store, topic, queues, last, file) for topic, last in last_queues.items()}
-        messages = _append(store, source, topic_ids, after_batch)
+        messages = _append(store, source, topic_ids, on_progress)
     except BaseException:
-        store.abandon()  # an interrupt may have come in the middle of an append: the next opening finds out from the log how far it got
+        store.abandon()  # an interrupt may have cut an append short: the next opening recovers
         raise
     return Imported(messages, len(topic_ids), size)
 
@@ -103,41 +104,46 @@ def import_messages(
 def _topic_for(store: DiskStore, topic: str, queues: int, last: _LastQueue, file: Path) -> int:
     facts = store.create_topic(topic, max(queues, last.queue_id + 1))
     if facts.queues <= last.queue_id:
-        names = f"the record at byte {last.position} of {file} names queue {last.queue_id}"
-        raise InvalidArgumentError(f"topic {topic!r} is there already and has {facts.queues} queues, but {names}: choose another directory")
+        names = f"the record at byte {last.position} of {file} is for queue {last.queue_id}"
+        raise InvalidArgumentError(f"topic {topic!r} has {facts.queues} queues, but {names}: choose another directory")
     return facts.topic_id
 
 
-def _append(store: DiskStore, source: _Source, topic_ids: dict[str, int], after_batch: Callable[[str, int, int], None]) -> int:
-    """Append everything and close the store; returns how many messages that were."""
+def _append(
+    store: DiskStore, source: _Source, topic_ids: dict[str, int], on_progress: Callable[[str, int, int], None]
+) -> int:
+    """Append all messages and close the store; return their number."""
     messages = done = end = 0
     try:
         for batch in source.batches():
             end = store.append(batch.records, topic_ids[batch.topic], batch.queue_ids).end
             messages += batch.starts.size
             done = batch.end
-            after_batch("import", done, source.size)
+            on_progress("import", done, source.size)
         store.wait_confirmed(end)
         store.close()
     except (DiskFullError, StoreFailedError) as error:
-        # Who begins again must know what is there already.
-        raise type(error)(f"{error}; the first {messages} messages of {source.file}, those before byte {done}, were appended") from error
+        # To resume, the user must know which messages were imported.
+        raise type(error)(
+            f"{error}; the first {messages} messages of {source.file}, those before byte {done}, were appended"
+        ) from error
     return messages
 
 
 class _Source:
-    """The file: read as often as needed, and checked whenever it is read."""
+    """The file to import. Every reading checks it."""
 
     def __init__(self, file: Path, now_ms: int, limits: RecordLimits) -> None:
         if not file.is_file():
-            raise InvalidArgumentError(f"cannot read {file}: it is {'no file' if file.exists() else 'not there'}")
+            problem = "is not a regular file" if file.exists() else "does not exist"
+            raise InvalidArgumentError(f"cannot read {file}: it {problem}")
         self.file = file
         self.size = file.stat().st_size
         self._now_ms = now_ms
         self._limits = limits
 
     def batches(self) -> Iterator[_Batch]:
-        """All records of the file, in its order, none before everything about it was checked."""
+        """Yield the records of the file in order, each after it has been checked."""
         for base, columns in read_file_v1(self.file, self.size):
             self._refuse_unfit(base, columns)
             upgraded = upgrade(columns)
@@ -150,13 +156,13 @@ class _Source:
             changes = [number for number in range(1, len(topics)) if topics[number] != topics[number - 1]]
             cuts = np.append(upgraded.starts, len(upgraded.buffer))
             ends = columns.starts + columns.sizes
-            for first, behind in pairwise([0, *changes, len(topics)]):
+            for first, after in pairwise([0, *changes, len(topics)]):
                 yield _Batch(
                     self._topic(topics[first], base + int(columns.starts[first])),
-                    bytearray(memoryview(upgraded.buffer)[int(cuts[first]) : int(cuts[behind])]),
-                    columns.place["queue_id"][first:behind].astype(np.int64),
-                    columns.starts[first:behind] + base,
-                    base + int(ends[behind - 1]),
+                    bytearray(memoryview(upgraded.buffer)[int(cuts[first]) : int(cuts[after])]),
+                    columns.stored["queue_id"][first:after].astype(np.int64),
+                    columns.starts[first:after] + base,
+                    base + int(ends[after - 1]),
                 )
 
     def _topic(self, name: bytes, position: int) -> str:
@@ -166,15 +172,15 @@ class _Source:
             raise self._unfit(position, str(error)) from None
 
     def _refuse_unfit(self, base: int, columns: RecordColumnsV1) -> None:
-        """Raise for the first record that is sound, but would be another message here."""
-        meaning, queue_ids = columns.meaning, columns.place["queue_id"]
+        """Raise for the first valid record that would become another message in this store."""
+        meaning, queue_ids = columns.attributes, columns.stored["queue_id"]
         half = (columns.status == MessageStatus.PREPARED) | (columns.status == MessageStatus.ROLLBACK)
-        told_twice = (columns.broadcast != 0) != (meaning["type"] == MessageType.BROADCAST)
+        contradictory = (columns.broadcast != 0) != (meaning["type"] == MessageType.BROADCAST)
         rules = (
-            (half, "its transaction was not committed, so it is no message yet"),
-            (told_twice, "its broadcast flag and its type disagree, and only the type would be kept"),
-            (meaning["delay_time"] > self._now_ms, "it is not due yet, and would be delivered at once: import it when it is due"),
-            (queue_ids >= _MOST_QUEUES, f"a topic has at most {_MOST_QUEUES} queues, the first of them 0"),
+            (half, "its transaction is not committed"),
+            (contradictory, "its broadcast flag and its type disagree"),
+            (meaning["delay_time"] > self._now_ms, "it is not due yet: import it after its delay time"),
+            (queue_ids >= _MAX_QUEUES, f"its queue id is too high: a topic has at most {_MAX_QUEUES} queues"),
         )
         broken = [(int(marks.argmax()), reason) for marks, reason in rules if marks.any()]
         if broken:

@@ -1,4 +1,4 @@
-"""A file of the log, record by record, for people: no lock, no recovery, nothing is changed."""
+"""Reads a log file record by record, for display. Takes no lock and changes nothing."""
 
 from __future__ import annotations
 
@@ -20,28 +20,31 @@ _WINDOW = 4 << 20
 
 
 class Inspected(NamedTuple):
-    """A record and where it begins in its file."""
+    """A record, and its position in the file."""
 
     position: int
     stored: StoredRecord
 
 
 def inspect_file(path: Path) -> Iterator[Inspected]:
-    """The records of a segment, or of a file in the original layout. Raises ``CorruptStoreError`` where one is damaged."""
+    """Yield the records of a segment, or of a file of version 1 records.
+
+    Raise ``CorruptStoreError`` at a damaged record.
+    """
     if path.is_dir():
-        raise InvalidArgumentError(f"{path} is a directory: name a file of its log{_example(path)}")
+        raise InvalidArgumentError(f"{path} is a directory: pass a log file{_example(path)}")
     try:
         with path.open("rb") as file:
             head = int.from_bytes(file.read(8)[4:8], "big")
             if head not in (0, MAGIC, MAGIC_V1, BLANK_MAGIC):
-                raise InvalidArgumentError(f"{path} is no file of a log: it begins with 0x{head:08X}, not with a record")
+                raise InvalidArgumentError(f"{path} is not a log file: it begins with 0x{head:08X}, not with a record")
             yield from _records(path, 1 if head == MAGIC_V1 else 2)
     except OSError as error:
         raise InvalidArgumentError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _example(directory: Path) -> str:
-    """The first file of the log that lies in a directory, or in the one that ``litemq up`` has there."""
+    """Name the first log file in a data directory, or in the one of ``litemq up``."""
     for log in (directory, directory / "commitlog", directory / "broker" / "commitlog"):
         files = sorted(log.glob("[0-9]" * 20))
         if files:

@@ -1,8 +1,8 @@
-"""Where records begin in the middle of a log, without reading it: the consume queues say.
+"""Record boundaries in the middle of a log, found through the consume queues.
 
-A record can be found by looking for its magic, but a body may hold whole records, too, and a reader that began inside one would believe what
-a producer wrote there. An entry of a queue is the broker's own word. Nothing is scanned: where no queue that is looked at has an entry, no
-border is known.
+Searching for the record magic is not safe: a message body may contain whole records, and a reader
+that starts inside one would read a producer's data as records. Queue entries are written by the
+broker alone. If none of the queues examined has an entry in a range, no boundary is known.
 """
 
 from __future__ import annotations
@@ -22,23 +22,28 @@ from litemq.format.record import FIXED_BYTES
 from litemq.storage.log.reader import is_record_at
 from litemq.storage.offline.directory_reader import DirectoryReader
 
-__all__ = ["RecordBorders"]
+__all__ = ["RecordBoundaries"]
 
-_QUEUES_SEEN: Final = 4096  # of so many queues the longest are taken: a broker may have a hundred thousand
-_QUEUES_ASKED: Final = 16
+_MAX_LISTED: Final = 4096  # queues whose length is read: a broker may have 100,000
+_MAX_SEARCHED: Final = 16  # the longest of them
 _ENTRY: Final = QUEUE_ENTRY.itemsize
 
 
-class RecordBorders:
-    """The borders that the longest queues of a data directory know."""
+class RecordBoundaries:
+    """The record boundaries in the longest queues of a data directory."""
 
     def __init__(self, log: DirectoryReader) -> None:
         self._log = log
-        queues = [_Queue(folder) for folder in islice(_folders(log.path / "consumequeue"), _QUEUES_SEEN)]
-        self._queues = sorted((queue for queue in queues if queue.end > queue.begin), key=_Queue.length, reverse=True)[:_QUEUES_ASKED]
+        queues = [_Queue(folder) for folder in islice(_folders(log.path / "consumequeue"), _MAX_LISTED)]
+        self._queues = sorted((queue for queue in queues if queue.end > queue.begin), key=_Queue.length, reverse=True)[
+            :_MAX_SEARCHED
+        ]
 
     def first_between(self, begin: int, end: int) -> int | None:
-        """A log offset in ``begin … end`` at which a record surely begins: near to ``begin``, if one of the queues goes on there."""
+        """Return a log offset in ``begin … end`` at which a record begins, or ``None``.
+
+        It is close to ``begin`` if one of the queues has an entry there.
+        """
         for queue in self._queues:
             found = queue.first_from(begin)
             if found is not None and found < end and self._is_record(found):
@@ -46,7 +51,7 @@ class RecordBorders:
         return None
 
     def _is_record(self, offset: int) -> bool:
-        """What a queue says is believed only where the log agrees: queues are not synced one by one."""
+        """Whether the log has a record at ``offset``. Queue files are not synced one by one."""
         try:
             segment = self._log.segment_of(offset)
             size = int.from_bytes(segment.read(offset, min(offset + 4, segment.end)), "big")
@@ -64,7 +69,7 @@ def _folders(directory: Path) -> Iterator[Path]:
 
 
 class _Queue:
-    """One queue's files; ``begin`` and ``end`` are numbers of entries."""
+    """The files of one queue. ``begin`` and ``end`` are entry numbers."""
 
     def __init__(self, folder: Path) -> None:
         self._starts = np.array(sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal()), np.int64)
@@ -91,7 +96,7 @@ class _Queue:
             os.close(file)
 
     def first_from(self, log_offset: int) -> int | None:
-        """Where the first of its messages stands that is not before a log offset."""
+        """Return the log offset of the first message from ``log_offset`` on, or ``None``."""
         low, high = self.begin, self.end
         try:
             while low < high:
@@ -102,5 +107,5 @@ class _Queue:
                     high = middle
             found = self._log_offset(low) if low < self.end else -1
         except FileNotFoundError:
-            return None  # retention took the file
+            return None  # retention removed the file
         return found if found >= log_offset else None

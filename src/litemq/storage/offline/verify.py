@@ -1,4 +1,4 @@
-"""Every check of a data directory, without opening it: nothing is changed, and what is wrong is named by file and byte."""
+"""Verification of a data directory, read-only. Reports damage by file and position."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from litemq.storage.log.reader import read_log
 from litemq.storage.log.recovery import find_log_end, find_segments
 from litemq.storage.log.segment import segment_path, segment_starts
 from litemq.storage.offline.directory_reader import check_data_directory
-from litemq.storage.projections.replay import controls_of, replay_into_queues
+from litemq.storage.projections.replay import decode_controls, replay_into_queues
 from litemq.storage.queues.queue_files import QueueFiles
 from litemq.storage.state import QueueKey
 from litemq.storage.state.persistence.database import SIDE_FILES, StateDatabase
@@ -37,7 +37,7 @@ _ATTEMPTS: Final = 3
 
 
 class Finding(NamedTuple):
-    """Something that is not as it should be."""
+    """One defect of a data directory."""
 
     path: str
     offset: int
@@ -45,30 +45,35 @@ class Finding(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What was looked at."""
+    """The totals of a verification, and its findings."""
 
     segments: int
     records: int
     queue_files: int
     index_files: int
-    above_checkpoint_bytes: int  # written since, and not looked at: the next opening decides where the log ends
+    above_checkpoint_bytes: int  # not verified: recovery decides at the next opening
     findings: list[Finding]
 
 
-def verify_directory(directory: Path, *, after_file: Callable[[Path], None] = lambda _path: None) -> Verified:
-    """Check the log record by record, the checkpoint, the epochs, the queues entry by entry, the blocks of the index, and ``state.db``."""
+def verify_directory(directory: Path, *, on_file_checked: Callable[[Path], None] = lambda _path: None) -> Verified:
+    """Check every record, queue entry and index block, the checkpoint, the epochs and ``state.db``.
+
+    Call ``on_file_checked(path)`` after each file.
+    """
     check_data_directory(directory)
     findings: list[Finding] = []
     checkpoint = _checkpoint(directory, findings)
     findings += _epochs(directory)
     derived: list[Finding] = []
-    segments, records, unchecked = _log_and_queues(directory, checkpoint, findings, derived, after_file)
+    segments, records, unchecked = _log_and_queues(directory, checkpoint, findings, derived, on_file_checked)
     queue_files, index_files = (_files(directory / part) for part in ("consumequeue", "index"))
-    named = {(finding.path, finding.offset // BLOCK_BYTES) for finding in derived}  # more closely than by their block
+    named = {
+        (finding.path, finding.offset // BLOCK_BYTES) for finding in derived
+    }  # reported with a more exact position than their block
     for path in queue_files + index_files:
         derived += [finding for finding in _blocks(path) if (finding.path, finding.offset // BLOCK_BYTES) not in named]
-        after_file(path)
-    findings += _first_of_each_file(derived)  # of the log, on the other hand, each damaged record counts
+        on_file_checked(path)
+    findings += _first_of_each_file(derived)  # of the log, each damaged record is reported
     findings += _state(directory)
     return Verified(segments, records, len(queue_files), len(index_files), unchecked, findings)
 
@@ -96,27 +101,34 @@ def _epochs(directory: Path) -> Iterator[Finding]:
     elif path.stat().st_size == 0:
         yield Finding(str(path), 0, "the file is empty")
     elif path.stat().st_size % EpochFile.ENTRY_BYTES:
-        yield Finding(str(path), path.stat().st_size // EpochFile.ENTRY_BYTES * EpochFile.ENTRY_BYTES, "the last entry is torn")
+        yield Finding(
+            str(path), path.stat().st_size // EpochFile.ENTRY_BYTES * EpochFile.ENTRY_BYTES, "the last entry is torn"
+        )
     else:
         raw = path.read_bytes()
         for at in range(0, len(raw), EpochFile.ENTRY_BYTES):
             entry = raw[at : at + EpochFile.ENTRY_BYTES]
             if entry[:4] != crc32c(entry[4:]).to_bytes(4, "big"):
-                yield Finding(str(path), at, "the checksum of an epoch does not fit")
+                yield Finding(str(path), at, "checksum mismatch in an epoch")
 
 
 def _log_and_queues(
-    directory: Path, checkpoint: Checkpoint | None, findings: list[Finding], derived: list[Finding], after_file: Callable[[Path], None]
+    directory: Path,
+    checkpoint: Checkpoint | None,
+    findings: list[Finding],
+    derived: list[Finding],
+    on_file_checked: Callable[[Path], None],
 ) -> tuple[int, int, int]:
-    """How many segments and records there are, and how many bytes stand above the checkpoint.
+    """Verify the log and the queues; count segments, records and bytes above the checkpoint.
 
-    There nothing is damage: the next opening cuts off what is torn. What is wrong with the log goes to ``findings``, with queues to ``derived``.
+    Bytes above the checkpoint are no damage: the next opening truncates a torn tail. Add findings
+    of the log to ``findings``, those of the queues to ``derived``.
     """
     folder = directory / "commitlog"
     sizes = [segment_path(folder, start).stat().st_size for start in segment_starts(folder)]
     if not sizes:
         if checkpoint is not None and checkpoint.flushed:
-            findings.append(Finding(str(folder), 0, f"the log is gone; the checkpoint knows of {checkpoint.flushed} bytes"))
+            findings.append(Finding(str(folder), 0, f"the log is missing; {checkpoint.flushed} bytes were flushed"))
         return 0, 0, 0
     segment_bytes = (checkpoint.segment_bytes if checkpoint is not None else 0) or max(sizes)
     try:
@@ -127,43 +139,50 @@ def _log_and_queues(
     end = checkpoint.flushed if checkpoint is not None else find_log_end(segments, segments[0].start)
     log = CommitLog(READ_ONLY, folder, segments, end, segment_bytes, hot_bytes=0)
     if checkpoint is not None and segments[0].start > checkpoint.log_start:
-        findings.append(Finding(str(folder), checkpoint.log_start, f"the segment is missing; the first is {segments[0].start:020d}"))
-    queues = _StoredQueues(directory / "consumequeue", checkpoint.queues_applied if checkpoint is not None else 0, derived)
+        reason = f"the segment is missing; the first segment is {segments[0].start:020d}"
+        findings.append(Finding(str(folder), checkpoint.log_start, reason))
+    queues = _StoredQueues(
+        directory / "consumequeue", checkpoint.queues_applied if checkpoint is not None else 0, derived
+    )
     if not segments[0].start <= end <= segments[-1].end:
-        findings.append(Finding(str(folder), end, f"the log has only {segments[0].start} … {segments[-1].end} of what was flushed"))
+        reason = f"the log has only {segments[0].start} … {segments[-1].end}, and {end} was flushed"
+        findings.append(Finding(str(folder), end, reason))
         end = min(end, segments[-1].end)
     records = 0
     current = segments[0].file.path
 
-    def damaged(error: CorruptStoreError) -> None:
+    def on_damage(error: CorruptStoreError) -> None:
         findings.append(Finding(error.path, error.offset, error.reason))
 
-    for window in read_log(log, log.start, end, damaged=damaged):
+    for window in read_log(log, log.start, end, on_damage=on_damage):
         records += len(window.columns)
-        for _, control in controls_of(window.columns):
-            queues.learn([control.topic_created.topic, *(row.topic for row in control.snapshot_rows.rows)])
+        for _, control in decode_controls(window.columns):
+            queues.add_topics([control.topic_created.topic, *(row.topic for row in control.snapshot_rows.rows)])
         replay_into_queues(window, 0, queues)
         path = log.segment_of(window.base).file.path
         if path != current:
-            after_file(current)
+            on_file_checked(current)
             current = path
     above = find_log_end(segments, end) - end if end < segments[-1].end else 0
     return len(segments), records, above
 
 
 def _first_of_each_file(findings: list[Finding]) -> list[Finding]:
-    """One finding for each file and reason, with the number of its like: where a file is cut short, nothing in it fits."""
-    like: dict[tuple[str, str], list[Finding]] = {}
+    """Return the first finding of each file and reason, with the number of others like it.
+
+    In a truncated file, every later entry is wrong.
+    """
+    alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
-        like.setdefault((finding.path, finding.reason), []).append(finding)
+        alike.setdefault((finding.path, finding.reason), []).append(finding)
     return [
         first._replace(reason=f"{first.reason} (and {len(others)} more in this file)") if others else first
-        for first, *others in like.values()
+        for first, *others in alike.values()
     ]
 
 
 class _StoredQueues:
-    """Takes the entries that the log gives, and holds what is in the files against them."""
+    """Compares the queue files with the entries that the log gives."""
 
     def __init__(self, directory: Path, applied: int, findings: list[Finding]) -> None:
         self._directory = directory
@@ -172,21 +191,21 @@ class _StoredQueues:
         self._findings = findings
         self._names = {facts.topic_id: facts.name for facts in SYSTEM_TOPICS}
 
-    def learn(self, topics: list[Topic]) -> None:
-        """The names of topics, as control records tell them."""
+    def add_topics(self, topics: list[Topic]) -> None:
+        """Add the names of topics from control records."""
         self._names |= {topic.topic_id: topic.name for topic in topics if topic.topic_id}
 
     def add(self, key: QueueKey, first: int, entries: npt.NDArray[np.void]) -> None:
         expected = entries[entries["log_offset"] < self._applied].astype(QUEUE_ENTRY, copy=False)
         name = self._names.get(key.topic_id)
         if name is None or expected.size == 0:
-            return  # a topic whose creation is no longer in the log, nor any snapshot of it yet
+            return  # retention dropped the topic's creation, and no snapshot has been read yet
         path, offset, stored = self._files.raw(name, key.queue_id, first, expected.size)
         if stored != expected.tobytes():
             pairs = zip(np.frombuffer(stored.ljust(expected.nbytes, b"\0"), QUEUE_ENTRY), expected, strict=True)
             wrong = next(number for number, (one, other) in enumerate(pairs) if one.tobytes() != other.tobytes())
             at = offset + wrong * QUEUE_ENTRY.itemsize
-            self._findings.append(Finding(str(path), at, "the entry is not what the log says"))
+            self._findings.append(Finding(str(path), at, "the entry does not match the log"))
 
 
 def _blocks(path: Path) -> Iterator[Finding]:
@@ -195,13 +214,16 @@ def _blocks(path: Path) -> Iterator[Finding]:
         for number in range(len(sums) // 4):
             file.seek(number * BLOCK_BYTES)
             wanted = sums[number * 4 : number * 4 + 4]
-            # While an index is being filled, the blocks in front of its entries are not there yet.
+            # An active index file has no header and slots yet: the checksums of their blocks are 0.
             if any(wanted) and crc32c(file.read(BLOCK_BYTES)).to_bytes(4, "big") != wanted:
-                yield Finding(str(path), number * BLOCK_BYTES, "the checksum of a block does not fit")
+                yield Finding(str(path), number * BLOCK_BYTES, "block checksum mismatch")
 
 
 def _state(directory: Path) -> Iterator[Finding]:
-    """``state.db`` is looked at in a copy: SQLite writes even when it only reads. A copy made while it changes may be torn: then again."""
+    """Check a copy of ``state.db``: SQLite writes even when it only reads.
+
+    A copy made during a commit may be torn: try again.
+    """
     path = directory / "state.db"
     if not path.exists():
         return

@@ -1,7 +1,7 @@
-"""Snapshots in the log: everything that is known, written down as a run of control records.
+"""Snapshots of the state, as control records in the log.
 
-A snapshot makes what came before it dispensable: the state is its rows and the records from its ``as_of`` on. It is believed only whole:
-from its begin to an end that has the right count and digest.
+The state is the rows of a snapshot plus the records from its ``as_of`` on; older records are not
+needed. A snapshot is valid only if its end record has the right count and digest.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ _BYTES_PER_RECORD: Final = 256 * 1024
 
 
 def snapshot_begin(as_of: int) -> Control:
-    """The record that begins a snapshot of what is known when all records below ``as_of`` are applied."""
+    """Return the begin record of a snapshot of the state after all records below ``as_of``."""
     return Control(snapshot_begin=SnapshotBegin(as_of=as_of))
 
 
-def snapshot_rest(rows: Iterable[Row], begin_offset: int, most_bytes: int) -> Iterator[Control]:
-    """The records behind the begin, which stands at log offset ``begin_offset``; none is much larger than ``most_bytes``."""
-    most_bytes = min(most_bytes, _BYTES_PER_RECORD)
+def snapshot_rest(rows: Iterable[Row], begin_offset: int, max_bytes: int) -> Iterator[Control]:
+    """Yield the records after the begin record at ``begin_offset``, each of about ``max_bytes``."""
+    max_bytes = min(max_bytes, _BYTES_PER_RECORD)
     size = 0
     count = digest = 0
-    gathered: list[Row] = []
+    pending: list[Row] = []
     for row in rows:
         count += 1
         serialized = row.SerializeToString(deterministic=True)
         digest = crc32c(serialized, digest)
-        gathered.append(row)
+        pending.append(row)
         size += len(serialized) + 4
-        if size >= most_bytes:
-            yield Control(snapshot_rows=SnapshotRows(rows=gathered))
-            gathered = []
+        if size >= max_bytes:
+            yield Control(snapshot_rows=SnapshotRows(rows=pending))
+            pending = []
             size = 0
-    if gathered:
-        yield Control(snapshot_rows=SnapshotRows(rows=gathered))
+    if pending:
+        yield Control(snapshot_rows=SnapshotRows(rows=pending))
     yield Control(snapshot_end=SnapshotEnd(begin_offset=begin_offset, row_count=count, digest=digest))
 
 
 class SnapshotReader:
-    """Takes the control records from a snapshot's begin on, until it is whole or turns out not to be one."""
+    """Reads a snapshot from the control records that follow its begin."""
 
     def __init__(self, begin_offset: int) -> None:
         self._begin_offset = begin_offset
@@ -53,7 +53,10 @@ class SnapshotReader:
         self.as_of: int | None = None
 
     def take(self, control: Control) -> list[Row] | None:
-        """The rows, once the end has come and fits; ``None`` before. Raises ``ValueError`` where it is no whole snapshot."""
+        """Take the next control record; return the rows once the snapshot is complete.
+
+        Raise ``ValueError`` if the snapshot is not valid.
+        """
         match control.WhichOneof("change"):
             case "snapshot_begin" if self.as_of is None:
                 self.as_of = control.snapshot_begin.as_of
@@ -64,12 +67,12 @@ class SnapshotReader:
             case "snapshot_end" if self.as_of is not None:
                 end = control.snapshot_end
                 if (end.begin_offset, end.row_count, end.digest) != (self._begin_offset, len(self._rows), self._digest):
-                    raise ValueError("the end of the snapshot does not fit its rows")
+                    raise ValueError("the end of the snapshot does not match its rows")
                 return self._rows
             case "snapshot_begin" | "snapshot_rows" | "snapshot_end" as part:
-                raise ValueError(f"a {part} stands where another part of the snapshot should")
+                raise ValueError(f"unexpected {part} in the snapshot")
             case other if self.as_of is None:
-                raise ValueError(f"a {other} stands where the snapshot should begin")
+                raise ValueError(f"expected the begin of a snapshot, found {other}")
             case _:
-                pass  # others went on while it was written
+                pass  # other threads appended while the snapshot was written
         return None

@@ -1,10 +1,10 @@
-"""Consume queues: for each queue, where its messages are in the log. A projection of the log.
+"""Consume queues: the log offset of each message, by queue. A projection of the log.
 
-Entry points: ``Queues`` (new entries in memory, written behind), ``QueueFiles`` (entries on disk),
-``QueueReader`` (reads messages through their queue).
+Entry points: ``Queues`` (new entries in memory, written to files later), ``QueueFiles`` (entries
+on disk), ``QueueReader`` (reads messages by queue offset).
 
-Invariants: an entry leads only to a record that names the same queue and offset and has valid CRCs;
-anything else never leaves the store (I12). Files are truncated to the checkpoint after a crash.
+Invariants: a record leaves the store only if it names the same queue and offset as its entry, and
+has valid CRCs (I12). After a crash, files count only up to the checkpoint.
 
 May import: ``state``, ``log``, ``files``.
 """

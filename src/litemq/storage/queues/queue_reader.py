@@ -1,7 +1,7 @@
-"""Reading messages through their queue, as raw record bytes.
+"""Reads the messages of a queue, as raw record bytes.
 
-The queue says where a record stands; the record decides. It says itself where it stands, in the log and in its queue, and its checksums
-say that it is whole: nothing that does not fit leaves the store.
+A queue entry gives the log offset of a record. The record itself has its log offset, its queue
+offset and checksums; a record that does not match its entry never leaves the store.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ __all__ = ["DamagedQueueError", "QueueReader"]
 
 Longs = npt.NDArray[np.int64]
 
-_ENTRIES_AT_ONCE: Final = 1024  # how many fit what is asked for is known only when their sizes are
-_WORTH_READING_OVER: Final = 32 * 1024  # bytes of other queues between two records: one read is cheaper than two
+_ENTRIES_AT_ONCE: Final = 1024  # the entries' sizes show how many more to read
+# Up to this many bytes between two records, one read is cheaper than two.
+_MAX_GAP: Final = 32 * 1024
 
 
 class DamagedQueueError(CorruptStoreError):
-    """The queue does not lead to its records: it can be made anew from the log."""
+    """A queue's entries do not lead to its records. The queues can be rebuilt from the log."""
 
 
 class QueueReader:
-    """Any thread may read."""
+    """Reads records by queue offset. Any thread may call."""
 
     def __init__(self, log: CommitLog, queues: Queues, confirmed: Callable[[], int], directory: Path) -> None:
         self._log = log
@@ -45,44 +46,66 @@ class QueueReader:
         self._directory = directory
 
     def read(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | memoryview:
-        """Records from queue offset ``first`` on: at least one if there is one. Those before a damaged one come without it."""
+        """Read records from queue offset ``first`` on: at least one if there is one.
+
+        Stop before a damaged record; raise ``CorruptStoreError`` if the first is damaged, and
+        ``DamagedQueueError`` if its entry is.
+        """
         confirmed = self._confirmed()
         entries = self.entries(key, first, min(max_messages, _ENTRIES_AT_ONCE), confirmed)
         if entries.size == 0:
             return b""
         sizes = entries["size"].astype(np.int64)
-        room = max_bytes - int(sizes.sum())
-        if room > 0 and max_messages > entries.size == _ENTRIES_AT_ONCE:
-            more = min(max_messages - entries.size, room // FIXED_BYTES + 1, room * entries.size // max(1, int(sizes.sum())) + 1)
+        left = max_bytes - int(sizes.sum())
+        if left > 0 and max_messages > entries.size == _ENTRIES_AT_ONCE:
+            likely = left * entries.size // max(1, int(sizes.sum())) + 1
+            more = min(max_messages - entries.size, left // FIXED_BYTES + 1, likely)
             entries = np.concatenate((entries, self.entries(key, first + entries.size, more, confirmed)))
             sizes = entries["size"].astype(np.int64)
         fitting = max(1, int(np.searchsorted(np.cumsum(sizes), max_bytes, side="right")))
         offsets, sizes = entries["log_offset"][:fitting].astype(np.int64), sizes[:fitting]
-        if int(sizes.min()) < FIXED_BYTES or int((offsets + sizes).max()) > confirmed or int(offsets.min()) < self._log.start:
-            return self._before_what_is_wrong(key, first, offsets, sizes, confirmed)
+        if (
+            int(sizes.min()) < FIXED_BYTES
+            or int((offsets + sizes).max()) > confirmed
+            or int(offsets.min()) < self._log.start
+        ):
+            return self._read_before_damage(key, first, offsets, sizes, confirmed)
         data = self._gather(offsets, sizes)
         starts = np.cumsum(sizes) - sizes
         if len(data) != int(starts[-1] + sizes[-1]):
-            raise self._damaged(key, first, "an entry reaches beyond its segment")
+            raise self._damaged(key, first, "an entry ends after its segment")
         good = count_intact(RecordColumns(data, starts), offsets, first, key.topic_id, key.queue_id)
         if good == starts.size:
             return data
         if good > 0:
             return data[: int(starts[good])]
         header = RecordColumns(data, starts[:1]).header[0]
-        place = (offsets[0], first, key.topic_id, key.queue_id, sizes[0])
-        if tuple(header[name] for name in ("commitlog_offset", "queue_offset", "topic_id", "queue_id", "size")) != place:
-            raise self._damaged(key, first, "an entry does not fit its record")
+        expected = (offsets[0], first, key.topic_id, key.queue_id, sizes[0])
+        if (
+            tuple(header[name] for name in ("commitlog_offset", "queue_offset", "topic_id", "queue_id", "size"))
+            != expected
+        ):
+            raise self._damaged(key, first, "an entry does not match its record")
         segment = self._log.segment_of(int(offsets[0]))
-        raise CorruptStoreError(str(segment.file.path), int(offsets[0]) - segment.start, str(explain(data, 0, limits=STORED_LIMITS)))
+        position = int(offsets[0]) - segment.start
+        raise CorruptStoreError(str(segment.file.path), position, str(explain(data, 0, limits=STORED_LIMITS)))
 
-    def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview | None:
-        """The records of some entries, which stand at these offsets of their queue; ``None`` where anything is wrong with any of them."""
+    def read_chosen(
+        self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]
+    ) -> bytes | memoryview | None:
+        """Read the records of ``entries``, which have ``queue_offsets`` in their queue.
+
+        Return ``None`` if any entry or record is bad.
+        """
         offsets, sizes = entries["log_offset"].astype(np.int64), entries["size"].astype(np.int64)
         confirmed = self._confirmed()
         if offsets.size == 0:
             return b""
-        if int(sizes.min()) < FIXED_BYTES or int((offsets + sizes).max()) > confirmed or int(offsets.min()) < self._log.start:
+        if (
+            int(sizes.min()) < FIXED_BYTES
+            or int((offsets + sizes).max()) > confirmed
+            or int(offsets.min()) < self._log.start
+        ):
             return None
         data = self._gather(offsets, sizes)
         starts = np.cumsum(sizes) - sizes
@@ -90,33 +113,44 @@ class QueueReader:
             return None
         columns = RecordColumns(data, starts)
         header = columns.header
-        fits = (header["commitlog_offset"] == offsets) & (header["queue_offset"] == queue_offsets) & (header["size"] == sizes)
-        fits &= (header["topic_id"] == key.topic_id) & (header["queue_id"] == key.queue_id)
-        return data if fits.all() and not find_faults(columns, limits=STORED_LIMITS).size else None
+        matches = (
+            (header["commitlog_offset"] == offsets)
+            & (header["queue_offset"] == queue_offsets)
+            & (header["size"] == sizes)
+        )
+        matches &= (header["topic_id"] == key.topic_id) & (header["queue_id"] == key.queue_id)
+        return data if matches.all() and not find_faults(columns, limits=STORED_LIMITS).size else None
 
     def entries(self, key: QueueKey, first: int, count: int, confirmed: int) -> npt.NDArray[np.void]:
-        """Up to so many entries from queue offset ``first`` on, of records that end at or below log offset ``confirmed``."""
+        """Read up to ``count`` entries from ``first`` on, of records that end by ``confirmed``.
+
+        Raise ``DamagedQueueError`` if the queue's files are damaged.
+        """
         try:
             return self.queues.read(key, first, count, confirmed)
         except CorruptStoreError as error:
             raise DamagedQueueError(error.path, error.offset, error.reason) from error
 
-    def _before_what_is_wrong(self, key: QueueKey, first: int, offsets: Longs, sizes: Longs, confirmed: int) -> bytes | memoryview:
-        wrong = (sizes < FIXED_BYTES) | (offsets + sizes > confirmed) | (offsets < self._log.start)
-        good = int(wrong.argmax())
+    def _read_before_damage(
+        self, key: QueueKey, first: int, offsets: Longs, sizes: Longs, confirmed: int
+    ) -> bytes | memoryview:
+        bad = (sizes < FIXED_BYTES) | (offsets + sizes > confirmed) | (offsets < self._log.start)
+        good = int(bad.argmax())
         if good == 0:
-            raise self._damaged(key, first, "an entry leads nowhere")
+            raise self._damaged(key, first, "an entry is outside the confirmed log")
         return self.read(key, first, good, int(sizes[:good].sum()))
 
     def _damaged(self, key: QueueKey, offset: int, reason: str) -> DamagedQueueError:
-        return DamagedQueueError(str(self._directory), offset, f"{reason} (queue {key.queue_id} of topic number {key.topic_id})")
+        return DamagedQueueError(
+            str(self._directory), offset, f"{reason} (queue {key.queue_id} of topic number {key.topic_id})"
+        )
 
     def _gather(self, offsets: Longs, sizes: Longs) -> bytes | memoryview:
-        """The records one behind another, with as few reads as is worth it."""
+        """Read the records into one buffer. Records close to each other share one read."""
         ends = offsets + sizes
         gaps = offsets[1:] - ends[:-1]
         numbers = self._log.segment_numbers(offsets)
-        apart = (gaps < 0) | (gaps > _WORTH_READING_OVER) | (numbers[1:] != numbers[:-1])
+        apart = (gaps < 0) | (gaps > _MAX_GAP) | (numbers[1:] != numbers[:-1])
         runs = list(pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), offsets.size]))
         if not self._log.is_hot(int(offsets[0])) and not gaps[~apart].any():
             return self._read_runs([(int(offsets[begin]), int(ends[end - 1])) for begin, end in runs])
@@ -125,14 +159,14 @@ class QueueReader:
             base = int(offsets[begin])
             view = memoryview(self._log.read(base, int(ends[end - 1])))
             if gaps[begin : end - 1].any():
-                places = zip(offsets[begin:end].tolist(), ends[begin:end].tolist(), strict=True)
-                pieces += [view[at - base : until - base] for at, until in places]
+                spans = zip(offsets[begin:end].tolist(), ends[begin:end].tolist(), strict=True)
+                pieces += [view[at - base : until - base] for at, until in spans]
             else:
                 pieces.append(view)
         return b"".join(pieces)
 
     def _read_runs(self, runs: list[tuple[int, int]]) -> memoryview:
-        """Runs of the log, each within its segment, one behind another in new memory that nobody else has to fill first."""
+        """Read runs of the log, each within its segment, into one buffer without zeroing it."""
         data = np.empty(sum(end - begin for begin, end in runs), np.uint8).data
         at = 0
         for begin, end in runs:

@@ -1,7 +1,8 @@
-"""What retention may not take yet, because an archive lacks it.
+"""The archive gate: keeps messages from retention until they are archived.
 
-Where a topic says so, retention waits for its archive: until that has come (``block``), or until what it lacks has reached an age
-(``drop-with-record``). Segments go whole: what one topic needs keeps what stands beside it. Topics without an archive hold nothing.
+A topic's setting decides how long retention waits for its archive: until the messages are archived
+(``block``), or until they reach an age (``drop-with-record``). Retention drops whole segments, so a
+topic that waits also keeps other topics' messages of the same segment.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ _LOG = logging.getLogger(__name__)
 
 
 class _Unarchived(NamedTuple):
-    """A queue of an archived topic, and where in the log its first message stands that the archive lacks."""
+    """A queue with unarchived messages."""
 
     key: QueueKey
-    log_offset: int
-    keeps_from: int  # a log offset: what is older may go all the same
+    log_offset: int  # of the first unarchived message
+    keeps_from: int  # a log offset: older messages may be dropped even if unarchived
 
 
 def lost_to_archives(crossing: Control, state: State) -> dict[str, int]:
-    """How many messages of which topics go, says a record of retention, that their archives lack."""
+    """Return the number of unarchived messages that ``crossing`` drops, by topic."""
     lost: dict[str, int] = {}
     for loss in crossing.retention_crossed.unarchived:
         name = state.topics[loss.topic_id].name
@@ -44,29 +45,37 @@ def lost_to_archives(crossing: Control, state: State) -> dict[str, int]:
 
 
 class ArchiveGate:
-    """Asked by retention, under its lock."""
+    """Limits how far retention may go. Retention calls it under its lock."""
 
     def __init__(
-        self, log: CommitLog, state: State, clock: Clock, wait_ms: int, read_entries: Callable[[QueueKey, int, int], npt.NDArray[np.void]]
+        self,
+        log: CommitLog,
+        state: State,
+        clock: Clock,
+        wait_ms: int,
+        read_entries: Callable[[QueueKey, int, int], npt.NDArray[np.void]],
     ) -> None:
         self._log = log
         self._state = state
         self._clock = clock
         self._wait_ms = wait_ms
         self._read_entries = read_entries
-        self.awaited: frozenset[str] = frozenset()  # the topics that held something when it was last asked
+        self.awaited: frozenset[str] = frozenset()  # the topics that retention waited for in the last ``start``
 
     def start(self, log_start: int, *, is_urgent: bool) -> int:
-        """Where the log may begin, ``log_start`` at most. Where it is urgent, only ``block`` holds."""
+        """Return the log offset up to which retention may drop, at most ``log_start``.
+
+        If ``is_urgent``, only topics with the setting ``block`` are waited for.
+        """
         lacking = self._state.unarchived()
         topics = {key.topic_id for key, _ in lacking}
         keeps_from = {topic_id: self._keeps_from(topic_id, log_start, is_urgent=is_urgent) for topic_id in topics}
-        waiting = [_Unarchived(key, self._log_offset_of(key, first), keeps_from[key.topic_id]) for key, first in lacking]
+        waiting = [_Unarchived(key, self._log_offset(key, first), keeps_from[key.topic_id]) for key, first in lacking]
         log_start, held = _start_for(self._log, log_start, waiting)
         awaited = frozenset(self._state.topics[topic_id].name for topic_id in held)
-        if awaited - self.awaited:  # said once, however long it takes
+        if awaited - self.awaited:  # warn once, however long it takes
             _LOG.warning(
-                "retention waits for the archive of %s: is it running? `litemq topic archive TOPIC` shows how far it is",
+                "retention waits for the archive of %s: check that it is running (see `litemq topic archive TOPIC`)",
                 ", ".join(sorted(awaited)),
             )
         self.awaited = awaited
@@ -80,8 +89,8 @@ class ArchiveGate:
             return log_start
         return first_segment_to_keep(self._log, self._clock.wall_ms() - (topic.archive_wait_ms or self._wait_ms), None)
 
-    def _log_offset_of(self, key: QueueKey, queue_offset: int) -> int:
-        """Where a message stands in the log, or an offset before it."""
+    def _log_offset(self, key: QueueKey, queue_offset: int) -> int:
+        """Return the log offset of a message; if its entry is damaged, the start of the log."""
         try:
             entries = self._read_entries(key, queue_offset, 1)
         except CorruptStoreError:
@@ -90,7 +99,10 @@ class ArchiveGate:
 
 
 def _start_for(log: CommitLog, log_start: int, waiting: Iterable[_Unarchived]) -> tuple[int, set[int]]:
-    """Where the log has to begin so that what archives lack stays; with the topics for which that is earlier than ``log_start``."""
+    """Return the start of the log that keeps the unarchived messages, and the topics that need it.
+
+    The start is at most ``log_start``.
+    """
     held: dict[int, int] = {}
     for key, log_offset, keeps_from in waiting:
         needed = max(log_offset, keeps_from)

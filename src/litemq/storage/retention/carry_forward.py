@@ -1,7 +1,8 @@
-"""What must not go with its segment: records that are still held are appended again before it goes.
+"""Carrying forward: pending records are appended again before retention drops their segment.
 
-The copy has the old record as its origin: the same record tells that the old one is held no longer, and that this one is. There are four kinds:
-timers, messages that a group tries again later, halves that no producer has decided yet, and dead letters, for as long as those are kept.
+The copy has the old record as its origin, so one record ends the old one and replaces it. Four
+kinds are carried: timers, messages that wait for a retry, undecided halves of producers'
+transactions, and dead letters within their retention time.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
-from litemq.format.timer_batches import batch_of
+from litemq.format.timer_batches import timer_batch
 from litemq.proto.control_pb2 import Control, DeadLettersDropped, TimerEnded, TimersEnded
 from litemq.storage.batches.batch import Placed
-from litemq.storage.batches.half_batches import rollbacks_of
+from litemq.storage.batches.half_batches import rollback_controls
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.reader import read_log
 from litemq.storage.state.delivery.dead_letters import DeadLetters
@@ -27,26 +28,27 @@ from litemq.storage.state.timers.timer_batches import TimerBatches
 from litemq.storage.state.topics import HALF_TOPIC_ID, TIMER_TOPIC_ID
 from litemq.storage.state.transactions.half_runs import HalfRun
 from litemq.storage.state.transactions.halves import Halves
-from litemq.storage.timers.timer_store import EndedSince, HeldTimers, ending_of
+from litemq.storage.timers.timer_store import EndedTimers, TimerStore, timer_end
 from litemq.types import RecordKind, StoredRecord
 
-__all__ = ["carry_halves", "carry_letters", "carry_timers", "carry_tries"]
+__all__ = ["carry_dead_letters", "carry_halves", "carry_timers", "carry_tries"]
 
 Longs = npt.NDArray[np.int64]
-# Appends what it is told by a function that is called while nobody else writes.
+# Appends the records that a function returns; calls the function under the writer's lock.
 Append = Callable[[Callable[[], list[Placed]]], None]
-# Appends a change, while nobody else writes.
-End = Callable[[Control], object]
-Damaged = Callable[[CorruptStoreError], None]
+# Appends a control record, under the writer's lock.
+AppendControl = Callable[[Control], object]
+OnDamage = Callable[[CorruptStoreError], None]
 Read = Callable[[int], tuple[bytes, StoredRecord]]
 
-_BYTES_AT_ONCE: Final = 4 << 20
-_MOST_AT_ONCE: Final = 1000  # timers
-_TIMER_BYTES_AT_ONCE: Final = 128 << 10  # there may be millions of them, small ones, and nobody else writes meanwhile
+_MAX_APPEND_BYTES: Final = 4 << 20
+# Smaller appends for timers: there may be millions, and each append blocks all other writers.
+_MAX_APPEND_TIMERS: Final = 1000
+_MAX_APPEND_TIMER_BYTES: Final = 128 << 10
 
 
 class _Pending(NamedTuple):
-    """Records that were to wait, by column: where they stand, their sizes, their due times, and the queues that they were sent to."""
+    """Timer records, by column, whether they still wait or not."""
 
     log_offsets: Longs
     sizes: Longs
@@ -54,55 +56,62 @@ class _Pending(NamedTuple):
     queue_ids: Longs
 
     def chunks(self) -> Iterator[_Pending]:
-        """All of them, as many at a time as one append should have."""
+        """Split into the chunks of one append each."""
         at = 0
         while at < self.sizes.size:
-            until = at + max(1, int(np.searchsorted(np.cumsum(self.sizes[at : at + _MOST_AT_ONCE]), _TIMER_BYTES_AT_ONCE)))
+            sizes = np.cumsum(self.sizes[at : at + _MAX_APPEND_TIMERS])
+            until = at + max(1, int(np.searchsorted(sizes, _MAX_APPEND_TIMER_BYTES)))
             yield _Pending(*(column[at:until] for column in self))
             at = until
 
 
 def carry_timers(
-    log: CommitLog, log_start: int, timers: HeldTimers, batches: TimerBatches, damaged: Damaged, append: Append, end: End
+    log: CommitLog,
+    log_start: int,
+    timers: TimerStore,
+    batches: TimerBatches,
+    on_damage: OnDamage,
+    append: Append,
+    append_control: AppendControl,
 ) -> None:
-    """Carry on the timers that wait before a log offset; those that were cancelled with their batch are ended."""
-    pending = _pending_before(log, log_start, damaged)
-    with timers.watching() as has_ended:
+    """Carry forward the timers before ``log_start``; end those whose batch was cancelled."""
+    pending = _pending_before(log, log_start, on_damage)
+    with timers.watch_ended() as has_ended:
         live = timers.live_among(pending.dues, pending.log_offsets)
         for some in _Pending(*(column[live] for column in pending)).chunks():
             offsets = some.log_offsets.tolist()
             records = [bytes(log.read(at, at + size)) for at, size in zip(offsets, some.sizes.tolist(), strict=True)]
             rows = list(zip(offsets, records, some.queue_ids.tolist(), strict=True))
-            append(partial(_those_that_wait, timers, batches, has_ended, some.dues.tolist(), rows, end))
+            append(partial(_place_timers, timers, batches, has_ended, some.dues.tolist(), rows, append_control))
             has_ended.forget(offsets)
 
 
-def _those_that_wait(
-    timers: HeldTimers,
+def _place_timers(
+    timers: TimerStore,
     batches: TimerBatches,
-    has_ended: EndedSince,
+    has_ended: EndedTimers,
     dues: list[int],
     rows: list[tuple[int, bytes, int]],
-    end: End,
+    append_control: AppendControl,
 ) -> list[Placed]:
     cancelled: list[TimerEnded] = []
     carried: list[Placed] = []
     for (at, record, queue_id), due in zip(rows, dues, strict=True):
         if has_ended(at):
             continue
-        if len(batches) and batches.is_cancelled(*batch_of(record), at):
-            cancelled.append(ending_of(timers, at, due, len(record)))
+        if len(batches) and batches.is_cancelled(*timer_batch(record), at):
+            cancelled.append(timer_end(timers, at, due, len(record)))
         else:
             carried.append(Placed(record, TIMER_TOPIC_ID, queue_id, RecordKind.PENDING, at))
     if cancelled:
-        end(Control(timers_ended=TimersEnded(timers=cancelled, cancelled=True)))
+        append_control(Control(timers_ended=TimersEnded(timers=cancelled, cancelled=True)))
     return carried
 
 
-def _pending_before(log: CommitLog, log_start: int, damaged: Damaged) -> _Pending:
-    """The records before a log offset that were to wait, whether they still do or not."""
+def _pending_before(log: CommitLog, log_start: int, on_damage: OnDamage) -> _Pending:
+    """Read the timer records before ``log_start``."""
     found: list[list[Longs]] = [[np.empty(0, np.int64)] for _ in _Pending._fields]
-    for window in read_log(log, log.start, log_start, damaged=damaged):
+    for window in read_log(log, log.start, log_start, on_damage=on_damage):
         header = window.columns.header
         which = np.flatnonzero((header["kind"] == RecordKind.PENDING) & (header["consume_count"] == 0))
         if which.size:
@@ -111,63 +120,90 @@ def _pending_before(log: CommitLog, log_start: int, damaged: Damaged) -> _Pendin
     return _Pending(*map(np.concatenate, found))
 
 
-def carry_tries(tries: Tries, waiting: list[tuple[int, str, WaitingTry]], read: Read, damaged: Damaged, append: Append) -> None:
-    """Carry on messages that groups will try again. A copy's count tells it from a timer."""
+def carry_tries(
+    tries: Tries, waiting: list[tuple[int, str, WaitingTry]], read: Read, on_damage: OnDamage, append: Append
+) -> None:
+    """Carry forward messages that wait for a retry. A copy has a count; a timer has none."""
     counts: dict[int, int] = {}
     for predecessor, _, each in waiting:
         counts[predecessor] = max(1, each.tries, counts.get(predecessor, 0))
-    for records in _read_some(sorted(counts), read, damaged):
-        append(partial(_those_that_are_tried, tries, [(at, raw, counts[at]) for at, raw, _ in records]))
+    for records in _read_chunks(sorted(counts), read, on_damage):
+        append(partial(_place_tries, tries, [(at, raw, counts[at]) for at, raw, _ in records]))
 
 
-def _those_that_are_tried(tries: Tries, rows: list[tuple[int, bytes, int]]) -> list[Placed]:
-    return [Placed(record, TIMER_TOPIC_ID, 0, RecordKind.PENDING, at, count) for at, record, count in rows if tries.holds(at)]
+def _place_tries(tries: Tries, rows: list[tuple[int, bytes, int]]) -> list[Placed]:
+    return [
+        Placed(record, TIMER_TOPIC_ID, 0, RecordKind.PENDING, at, count)
+        for at, record, count in rows
+        if tries.holds(at)
+    ]
 
 
-def carry_halves(halves: Halves, waiting: list[tuple[str, HalfRun]], read: Read, damaged: Damaged, append: Append) -> list[Control]:
-    """Carry on halves of producers' transactions. The answer says whose cannot be read: nobody will see the others of those, either."""
+def carry_halves(
+    halves: Halves, waiting: list[tuple[str, HalfRun]], read: Read, on_damage: OnDamage, append: Append
+) -> list[Control]:
+    """Carry forward undecided halves of producers' transactions.
+
+    Return the control records that roll back the transactions with a damaged half.
+    """
     names = {run.first_log_offset: (name, run.queue_id) for name, run in waiting}
     missing = set(names)
-    for records in _read_some(sorted(names), read, damaged):
+    for records in _read_chunks(sorted(names), read, on_damage):
         rows = [(at, raw, *names[at]) for at, raw, _ in records]
         missing -= {row[0] for row in rows}
-        append(partial(_those_undecided, halves, rows))
+        append(partial(_place_halves, halves, rows))
     lost = sorted({names[at][0] for at in missing if halves.is_at(names[at][0], at)})
-    return rollbacks_of(lost, "a record of it is damaged, and cannot be carried forward")
+    return rollback_controls(lost, "one of its records is damaged and cannot be carried forward")
 
 
-def _those_undecided(halves: Halves, rows: list[tuple[int, bytes, str, int]]) -> list[Placed]:
-    return [Placed(record, HALF_TOPIC_ID, queue_id, RecordKind.HALF, at) for at, record, name, queue_id in rows if halves.is_at(name, at)]
+def _place_halves(halves: Halves, rows: list[tuple[int, bytes, str, int]]) -> list[Placed]:
+    return [
+        Placed(record, HALF_TOPIC_ID, queue_id, RecordKind.HALF, at)
+        for at, record, name, queue_id in rows
+        if halves.is_at(name, at)
+    ]
 
 
-def carry_letters(letters: DeadLetters, which: list[int], since: int, read: Read, damaged: Damaged, append: Append) -> Control | None:
-    """Carry on dead letters that died at a time (ms) or later; the answer says which are kept no longer."""
+def carry_dead_letters(
+    dead_letters: DeadLetters, offsets: list[int], since: int, read: Read, on_damage: OnDamage, append: Append
+) -> Control | None:
+    """Carry forward the dead letters at log ``offsets`` that are as young as ``since`` (ms).
+
+    Return the control record that drops the older ones, or ``None``.
+    """
     old: list[int] = []
-    for records in _read_some(sorted(which), read, damaged):
+    for records in _read_chunks(sorted(offsets), read, on_damage):
         old += [at for at, _, stored in records if stored.record.born_timestamp < since]
-        append(partial(_those_that_lie, letters, [(at, raw) for at, raw, stored in records if stored.record.born_timestamp >= since]))
+        kept = [(at, raw) for at, raw, stored in records if stored.record.born_timestamp >= since]
+        append(partial(_place_dead_letters, dead_letters, kept))
     steps = [after - before for before, after in pairwise([0, *old])]
     return Control(dead_letters_dropped=DeadLettersDropped(log_offset_steps=steps)) if old else None
 
 
-def _those_that_lie(letters: DeadLetters, rows: list[tuple[int, bytes]]) -> list[Placed]:
-    places = [(at, record, letters.place_of(at)) for at, record in rows]
-    return [Placed(record, place[0].topic_id, place[0].queue_id, RecordKind.DEAD, at) for at, record, place in places if place is not None]
+def _place_dead_letters(dead_letters: DeadLetters, rows: list[tuple[int, bytes]]) -> list[Placed]:
+    positions = [(at, record, dead_letters.position(at)) for at, record in rows]
+    return [
+        Placed(record, position[0].topic_id, position[0].queue_id, RecordKind.DEAD, at)
+        for at, record, position in positions
+        if position is not None
+    ]
 
 
-def _read_some(offsets: list[int], read: Read, damaged: Damaged) -> Iterator[list[tuple[int, bytes, StoredRecord]]]:
-    """Records at log offsets, as many at a time as one append should have; without those that are damaged."""
+def _read_chunks(
+    offsets: list[int], read: Read, on_damage: OnDamage
+) -> Iterator[list[tuple[int, bytes, StoredRecord]]]:
+    """Read the records at log ``offsets``, in chunks of one append each, without damaged ones."""
     some: list[tuple[int, bytes, StoredRecord]] = []
     size = 0
     for at in offsets:
         try:
             raw, stored = read(at)
         except CorruptStoreError as error:
-            damaged(error)
+            on_damage(error)
             continue
         some.append((at, raw, stored))
         size += len(raw)
-        if size >= _BYTES_AT_ONCE:
+        if size >= _MAX_APPEND_BYTES:
             yield some
             some, size = [], 0
     if some:

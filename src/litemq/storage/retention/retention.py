@@ -1,8 +1,9 @@
-"""What may go, and the record that says so before it is gone.
+"""Segments to drop, and the control record that announces it.
 
-Segments go whole, the oldest first. Of each queue that loses messages the record names the least offset that it keeps, and of each group
-that had not come so far yet, what it lost: what an archive has is not lost. The state that the lost records made is in a snapshot by then.
-Of a topic whose archive is waited for, it names what went before that had it.
+Retention drops whole segments, oldest first. Before that, a control record names the new start
+offset of each queue that loses messages, the messages that each group loses (archived messages are
+not lost), and the unarchived messages of archived topics. By then, a snapshot has the state of the
+dropped records.
 """
 
 from __future__ import annotations
@@ -17,20 +18,22 @@ from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.reader import read_log
 from litemq.storage.state import QueueKey, State
 
-__all__ = ["crossing_record", "first_segment_to_keep", "least_offsets_after"]
+__all__ = ["crossing_record", "first_segment_to_keep", "start_offsets_after"]
 
 _STORE_TIMESTAMP_AT = 32
 
 
 def first_segment_to_keep(log: CommitLog, older_than_ms: int | None, max_bytes: int | None) -> int:
-    """The log offset from which on segments are kept: those with any record as young as ``older_than_ms``, and ``max_bytes`` of them at most.
+    """Return the log offset of the first segment to keep.
 
-    The last segment is always kept.
+    A segment is dropped if all its records were stored before ``older_than_ms``, or if more than
+    ``max_bytes`` would be kept. The last segment is always kept.
     """
     start = log.start
-    for segment, following in pairwise(log.segments):
-        # A segment is as old as the record behind it allows: store times never fall.
-        youngest = int.from_bytes(following.file.read(8, _STORE_TIMESTAMP_AT), "big")
+    for segment, next_segment in pairwise(log.segments):
+        # Store times never fall, so the first record of the next segment bounds the age of this
+        # one.
+        youngest = int.from_bytes(next_segment.file.read(8, _STORE_TIMESTAMP_AT), "big")
         too_old = older_than_ms is not None and youngest < older_than_ms
         too_much = max_bytes is not None and log.segments[-1].end - segment.start > max_bytes
         if not (too_old or too_much):
@@ -39,9 +42,12 @@ def first_segment_to_keep(log: CommitLog, older_than_ms: int | None, max_bytes: 
     return start
 
 
-def least_offsets_after(log: CommitLog, log_start: int) -> dict[QueueKey, int]:
-    """For each queue that has a record before ``log_start``, the offset behind the last of them."""
-    least: dict[QueueKey, int] = {}
+def start_offsets_after(log: CommitLog, log_start: int) -> dict[QueueKey, int]:
+    """Return the start offset of each queue after the log is cut at ``log_start``.
+
+    Queues without a record before ``log_start`` are not included.
+    """
+    start_offsets: dict[QueueKey, int] = {}
     for window in read_log(log, log.start, log_start, verify_crc=False):
         header = window.columns.header
         queues = header["topic_id"].astype(np.int64) << 32 | header["queue_id"].astype(np.int64)
@@ -50,28 +56,39 @@ def least_offsets_after(log: CommitLog, log_start: int) -> dict[QueueKey, int]:
         last = np.append(queues[order][1:] != queues[order][:-1], np.True_)
         for queue, offset in zip(queues[order][last].tolist(), offsets[order][last].tolist(), strict=True):
             key = QueueKey(queue >> 32, queue & 0xFFFFFFFF)
-            least[key] = max(offset + 1, least.get(key, 0))
-    return least
+            start_offsets[key] = max(offset + 1, start_offsets.get(key, 0))
+    return start_offsets
 
 
-def crossing_record(state: State, log_start: int, least: dict[QueueKey, int]) -> Control:
-    """The record that says what goes."""
-    queues = [Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=offset) for key, offset in sorted(least.items())]
-    crossed = RetentionCrossed(log_start=log_start, queues=queues, losses=_losses(state, least), unarchived=_unarchived(state, least))
+def crossing_record(state: State, log_start: int, start_offsets: dict[QueueKey, int]) -> Control:
+    """Build the control record that announces the cut at ``log_start``."""
+    queues = [
+        Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=offset)
+        for key, offset in sorted(start_offsets.items())
+    ]
+    losses, unarchived = _losses(state, start_offsets), _unarchived(state, start_offsets)
+    crossed = RetentionCrossed(log_start=log_start, queues=queues, losses=losses, unarchived=unarchived)
     return Control(retention_crossed=crossed)
 
 
-def _unarchived(state: State, least: dict[QueueKey, int]) -> Iterable[ArchiveLoss]:
+def _unarchived(state: State, start_offsets: dict[QueueKey, int]) -> Iterable[ArchiveLoss]:
     for key, first in state.unarchived():
-        if first < least.get(key, 0):
-            yield ArchiveLoss(topic_id=key.topic_id, queue_id=key.queue_id, from_offset=first, to_offset=least[key])
+        if first < start_offsets.get(key, 0):
+            end = start_offsets[key]
+            yield ArchiveLoss(topic_id=key.topic_id, queue_id=key.queue_id, from_offset=first, to_offset=end)
 
 
-def _losses(state: State, least: dict[QueueKey, int]) -> Iterable[GroupLoss]:
+def _losses(state: State, start_offsets: dict[QueueKey, int]) -> Iterable[GroupLoss]:
     for (group, key), offset in sorted(state.group_offsets.items()):
-        begin = max(offset, state.least.get(key, 0))
-        archived = state.delivery.archives.of_queue(key)
+        begin = max(offset, state.start_offsets.get(key, 0))
+        archived = state.parts.archives.queue(key)
         if archived is not None and archived.begin <= begin:
-            begin = max(begin, archived.next)
-        if begin < least.get(key, 0):
-            yield GroupLoss(group=group, topic_id=key.topic_id, queue_id=key.queue_id, from_offset=begin, to_offset=least[key])
+            begin = max(begin, archived.end)
+        if begin < start_offsets.get(key, 0):
+            yield GroupLoss(
+                group=group,
+                topic_id=key.topic_id,
+                queue_id=key.queue_id,
+                from_offset=begin,
+                to_offset=start_offsets[key],
+            )

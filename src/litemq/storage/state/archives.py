@@ -1,4 +1,7 @@
-"""How far the archives of topics have come: what is in them may go here, and is read from there."""
+"""Archived offset ranges by topic and queue, a part of the state.
+
+Retention may delete messages that are archived; consumers then read them from the archive.
+"""
 
 from __future__ import annotations
 
@@ -11,54 +14,54 @@ from litemq.storage.state.topics import QueueKey
 
 __all__ = ["Archive", "ArchivedQueue", "Archives"]
 
-_PAGE: Final = 1024  # queues of which one row tells: a row stays small, however many there are
+_PAGE: Final = 1024  # queues in one row, so that a row stays small
 
 
 class ArchivedQueue(NamedTuple):
-    """The offsets of a queue that an archive has: from ``begin`` up to ``next``, which is still to come."""
+    """The archived offsets of a queue: ``begin`` to ``end``, exclusive."""
 
     begin: int
-    next: int
+    end: int
 
 
 class Archive(NamedTuple):
-    """A topic's archive: where it is, when it was last heard of, and what it has."""
+    """A topic's archive: its location, the time of its last report (ms), and its queues."""
 
     location: str
     at: int
     queues: dict[int, ArchivedQueue]
 
     def page(self, number: int) -> list[int]:
-        """The queues of which a row tells."""
+        """Return the ids of the queues in row ``number``."""
         return sorted(queue_id for queue_id in self.queues if queue_id // _PAGE == number)
 
     @property
     def pages(self) -> set[int]:
-        """The rows that there are: the first is always there."""
+        """The numbers of the archive's rows; always includes row 0."""
         return {0, *(queue_id // _PAGE for queue_id in self.queues)}
 
 
 class Archives:
-    """The archives of all topics. Changed by records alone."""
+    """The archives of all topics."""
 
     def __init__(self) -> None:
         self._topics: dict[int, Archive] = {}
 
-    # Asking -------------------------------------------------------------------------------------------------------------------
+    # Queries --------------------------------------------------------------------------------------
 
-    def of_topic(self, topic_id: int) -> Archive | None:
-        """The archive of a topic, where one was heard of. Only to be read."""
+    def topic(self, topic_id: int) -> Archive | None:
+        """Return the archive of a topic, or ``None``. The caller must not change it."""
         return self._topics.get(topic_id)
 
-    def of_queue(self, key: QueueKey) -> ArchivedQueue | None:
-        """What the archive has of a queue."""
+    def queue(self, key: QueueKey) -> ArchivedQueue | None:
+        """Return the archived offsets of a queue, or ``None``."""
         archive = self._topics.get(key.topic_id)
         return None if archive is None else archive.queues.get(key.queue_id)
 
-    # Changing -----------------------------------------------------------------------------------------------------------------
+    # Changes --------------------------------------------------------------------------------------
 
     def apply(self, control: Control) -> list[Touch]:
-        """Take in a change."""
+        """Apply ``control`` and return the rows it touches."""
         match control.WhichOneof("change"):
             case "archived_through":
                 return self._report(control.archived_through)
@@ -68,22 +71,22 @@ class Archives:
             case _:
                 return []
 
-    def _report(self, told: ArchivedThrough) -> list[Touch]:
-        before = self._topics.get(told.topic_id)
-        pages = {0, *(queue.queue_id // _PAGE for queue in told.queues)}
-        if before is not None and told.replaces:
+    def _report(self, report: ArchivedThrough) -> list[Touch]:
+        before = self._topics.get(report.topic_id)
+        pages = {0, *(queue.queue_id // _PAGE for queue in report.queues)}
+        if before is not None and report.replaces:
             pages |= before.pages
-        queues = {} if before is None or told.replaces else before.queues
-        for queue in told.queues:
+        queues = {} if before is None or report.replaces else before.queues
+        for queue in report.queues:
             known = queues.get(queue.queue_id, ArchivedQueue(queue.least, queue.least))
-            queues[queue.queue_id] = ArchivedQueue(known.begin, max(known.next, queue.next))
-        self._topics[told.topic_id] = Archive(told.location, told.at, queues)
-        return _touches(told.topic_id, pages)
+            queues[queue.queue_id] = ArchivedQueue(known.begin, max(known.end, queue.next))
+        self._topics[report.topic_id] = Archive(report.location, report.at, queues)
+        return _touches(report.topic_id, pages)
 
-    # Rows ---------------------------------------------------------------------------------------------------------------------
+    # Rows -----------------------------------------------------------------------------------------
 
     def row(self, touch: Touch) -> Row | None:
-        """The row that a touch names."""
+        """Return the row that ``touch`` names, or ``None`` if it belongs to another part."""
         match touch:
             case ("archive", int(topic_id), int(page)):
                 return self._row(topic_id, page)
@@ -91,38 +94,40 @@ class Archives:
                 return None
 
     def _row(self, topic_id: int, page: int) -> Row:
-        told = ArchivedThrough(topic_id=topic_id, page=page)
+        row = ArchivedThrough(topic_id=topic_id, page=page)
         archive = self._topics.get(topic_id)
         if archive is not None:
             if page == 0:
-                told.location, told.at = archive.location, archive.at
+                row.location, row.at = archive.location, archive.at
             for queue_id in archive.page(page):
-                begin, following = archive.queues[queue_id]
-                told.queues.append(Queue(topic_id=topic_id, queue_id=queue_id, least=begin, next=following))
-        return Row(archived_through=told)
+                begin, end = archive.queues[queue_id]
+                row.queues.append(Queue(topic_id=topic_id, queue_id=queue_id, least=begin, next=end))
+        return Row(archived_through=row)
 
     def rows(self) -> Iterator[Row]:
-        """All of it, in one order."""
+        """Yield every row, in a fixed order."""
         for topic_id in sorted(self._topics):
             for page in sorted(self._topics[topic_id].pages):
                 yield self._row(topic_id, page)
 
     def put(self, row: Row) -> bool:
-        """Take in a row of a snapshot, in whatever order they come."""
+        """Load ``row`` from a snapshot; return False if it belongs to another part."""
         if row.WhichOneof("row") != "archived_through":
             return False
-        told = row.archived_through
-        archive = self._topics.get(told.topic_id) or Archive("", 0, {})
-        if told.page == 0:
-            archive = archive._replace(location=told.location, at=told.at)
-        archive.queues.update({queue.queue_id: ArchivedQueue(queue.least, queue.next) for queue in told.queues})
-        self._topics[told.topic_id] = archive
+        page = row.archived_through
+        archive = self._topics.get(page.topic_id) or Archive("", 0, {})
+        if page.page == 0:
+            archive = archive._replace(location=page.location, at=page.at)
+        archive.queues.update({queue.queue_id: ArchivedQueue(queue.least, queue.next) for queue in page.queues})
+        self._topics[page.topic_id] = archive
         return True
 
     def copy(self) -> Archives:
-        """As it is now."""
+        """Return an independent copy."""
         other = Archives()
-        other._topics = {topic_id: archive._replace(queues=dict(archive.queues)) for topic_id, archive in self._topics.items()}
+        other._topics = {
+            topic_id: archive._replace(queues=dict(archive.queues)) for topic_id, archive in self._topics.items()
+        }
         return other
 
 

@@ -1,58 +1,60 @@
-"""What a broker knows besides its messages: topics, queues, what groups have done and what producers have sent.
+"""The state machine of a broker: topics, queue ranges, producers' sequences, and the parts.
 
-A pure state machine: each change is a record in the log first, and taking it in is all that happens here. The same records give the same
-state, whoever applies them and whenever; ``rows`` is the whole of it, for a snapshot.
+Pure: the log has each change before the state applies it, and applying has no other effect. The
+same records give the same state, whichever process applies them. ``State.rows`` exports the whole
+state for a snapshot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from litemq.proto.control_pb2 import Control, Queue, Row, Topic
-from litemq.storage.state.machine_parts import Delivery, PlacedEvent
+from litemq.proto.control_pb2 import Control, Queue, Row
+from litemq.proto.control_pb2 import Topic as WireTopic
+from litemq.storage.state.machine_parts import MachineParts, PlacedEvent
 from litemq.storage.state.producers import Producers, runs_row
-from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID, SYSTEM_TOPICS, QueueKey, TopicFacts
+from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID, SYSTEM_TOPICS, QueueKey, Topic
 from litemq.storage.state.transactions.half_runs import HalvesPlaced
 
 __all__ = ["State"]
 
 
 class State:
-    """Everything that control records have said so far, each queue's range, and what producers have sent."""
+    """The state as of the last applied record."""
 
     def __init__(self) -> None:
-        self.topics: dict[int, TopicFacts] = {facts.topic_id: facts for facts in SYSTEM_TOPICS}
-        # For each name the latest topic that had it, deleted or not.
-        self.topic_ids: dict[str, int] = {facts.name: facts.topic_id for facts in SYSTEM_TOPICS}
-        self.least: dict[QueueKey, int] = {}
-        self.next: dict[QueueKey, int] = {}
+        self.topics: dict[int, Topic] = {topic.topic_id: topic for topic in SYSTEM_TOPICS}
+        # The id of the latest topic of each name, deleted or not.
+        self.topic_ids: dict[str, int] = {topic.name: topic.topic_id for topic in SYSTEM_TOPICS}
+        self.start_offsets: dict[QueueKey, int] = {}
+        self.end_offsets: dict[QueueKey, int] = {}
         self.producers = Producers()
-        self.delivery = Delivery()
+        self.parts = MachineParts()
 
     @property
     def free_topic_id(self) -> int:
-        """The number that a topic created now gets: never one that was used before, while its topic is known."""
+        """The id for the next topic; never the id of a topic in the state, deleted or not."""
         return max(FIRST_FREE_TOPIC_ID - 1, *self.topics) + 1
 
     @property
     def group_offsets(self) -> dict[tuple[str, QueueKey], int]:
-        """How far groups have come in queues."""
-        return self.delivery.progress.offsets
+        """The committed offsets by group and queue."""
+        return self.parts.progress.offsets
 
     def apply(self, control: Control) -> list[Row]:
-        """Take in one change; returns the rows that are different now, but for those of the delivery."""
+        """Apply ``control``; return the changed rows, except those of the parts."""
         rows = self._apply(control)
-        self.delivery.apply(control)
+        self.parts.apply(control)
         return rows
 
     def place(self, event: PlacedEvent) -> PlacedEvent:
-        """Take in a record that is no plain message, or many halves; their queues have grown already.
+        """Apply an event of records other than plain messages, after ``extend_queue``.
 
-        Returns what was taken in: halves are meant for the topic that has their topic's name now.
+        Return the event as applied: halves get the id of the topic that has their topic's name now.
         """
         if isinstance(event, HalvesPlaced):
             event = event._replace(topic_id=self.topic_ids.get(event.topic, 0))
-        self.delivery.place(event)
+        self.parts.place(event)
         return event
 
     def _apply(self, control: Control) -> list[Row]:
@@ -62,89 +64,93 @@ class State:
                 self._put_topic(control.topic_created.topic)
                 return [self._topic_row(control.topic_created.topic.topic_id), *map(self.queue_row, continued)]
             case "topic_deleted":
-                facts = self.topics.get(control.topic_deleted.topic_id)
-                if facts is None:
+                topic = self.topics.get(control.topic_deleted.topic_id)
+                if topic is None:
                     return []
-                self.topics[facts.topic_id] = facts._replace(deleted=True)
-                return [self._topic_row(facts.topic_id), *map(runs_row, self.producers.forget_topic(facts.topic_id))]
+                self.topics[topic.topic_id] = topic._replace(deleted=True)
+                return [self._topic_row(topic.topic_id), *map(runs_row, self.producers.forget_topic(topic.topic_id))]
             case "topic_changed":
                 changed = control.topic_changed.topic
                 if changed.topic_id not in self.topics:
                     return []
-                self.topics[changed.topic_id] = TopicFacts.of(changed)
+                self.topics[changed.topic_id] = Topic.from_wire(changed)
                 return [self._topic_row(changed.topic_id)]
             case "retention_crossed":
                 keys = [QueueKey(queue.topic_id, queue.queue_id) for queue in control.retention_crossed.queues]
                 for key, queue in zip(keys, control.retention_crossed.queues, strict=True):
-                    self.least[key] = max(queue.least, self.least.get(key, 0))
-                return [self.queue_row(key) for key in keys if key in self.next]
+                    self.start_offsets[key] = max(queue.least, self.start_offsets.get(key, 0))
+                return [self.queue_row(key) for key in keys if key in self.end_offsets]
             case _:
-                return []  # the parts of a snapshot say nothing new; later kinds of change are for later readers
+                return []  # a snapshot record changes nothing; an unknown change comes from a later version
 
-    def placed(self, key: QueueKey, next_offset: int) -> None:
-        """A queue has grown to ``next_offset``."""
-        self.next[key] = next_offset
-        self.least.setdefault(key, 0)
+    def extend_queue(self, key: QueueKey, end_offset: int) -> None:
+        """Set the end of a queue that has grown."""
+        self.end_offsets[key] = end_offset
+        self.start_offsets.setdefault(key, 0)
 
-    def topic(self, name: str) -> TopicFacts | None:
-        """The topic of that name, if there is one now."""
-        facts = self.topics.get(self.topic_ids.get(name, -1))
-        return None if facts is None or facts.deleted else facts
+    def topic(self, name: str) -> Topic | None:
+        """Return the topic named ``name``, or ``None`` if it does not exist or is deleted."""
+        topic = self.topics.get(self.topic_ids.get(name, -1))
+        return None if topic is None or topic.deleted else topic
 
     def earliest(self, key: QueueKey) -> int:
-        """The oldest offset of a queue that can be read: here, or in its topic's archive."""
-        least, archived = self.least.get(key, 0), self.delivery.archives.of_queue(key)
-        return least if archived is None or archived.begin >= archived.next else min(archived.begin, least)
+        """Return the oldest readable offset of a queue, in the log or in its topic's archive."""
+        start, archived = self.start_offsets.get(key, 0), self.parts.archives.queue(key)
+        return start if archived is None or archived.begin >= archived.end else min(archived.begin, start)
 
     def unarchived(self) -> list[tuple[QueueKey, int]]:
-        """The queues for whose archive retention waits, each with the first offset that the archive lacks."""
+        """Return the queues with unarchived messages that retention waits for.
+
+        Each comes with the first offset that its archive lacks.
+        """
         lacking = []
         for topic_id in sorted(self.topics):
             topic = self.topics[topic_id]
             if topic.archived and not topic.deleted:
                 for key in (QueueKey(topic_id, queue_id) for queue_id in range(topic.queues)):
-                    archived = self.delivery.archives.of_queue(key)
-                    first = max(self.least.get(key, 0), 0 if archived is None else archived.next)
-                    if first < self.next.get(key, 0):
+                    archived = self.parts.archives.queue(key)
+                    first = max(self.start_offsets.get(key, 0), 0 if archived is None else archived.end)
+                    if first < self.end_offsets.get(key, 0):
                         lacking.append((key, first))
         return lacking
 
-    def _continue_queues(self, topic: Topic) -> list[QueueKey]:
-        """A topic that is created again goes on with its offsets where the one before it ended."""
+    def _continue_queues(self, topic: WireTopic) -> list[QueueKey]:
+        """Continue the offsets of a deleted topic of the same name."""
         before = self.topic_ids.get(topic.name)
         continued = []
         for queue_id in range(topic.queues):
             old, new = QueueKey(before or 0, queue_id), QueueKey(topic.topic_id, queue_id)
-            if old in self.next and new not in self.next:
-                self.next[new] = self.least[new] = self.next[old]
+            if old in self.end_offsets and new not in self.end_offsets:
+                self.end_offsets[new] = self.start_offsets[new] = self.end_offsets[old]
                 continued.append(new)
         return continued
 
-    def _put_topic(self, topic: Topic) -> None:
-        self.topics[topic.topic_id] = TopicFacts.of(topic)
+    def _put_topic(self, topic: WireTopic) -> None:
+        self.topics[topic.topic_id] = Topic.from_wire(topic)
         self.topic_ids[topic.name] = max(topic.topic_id, self.topic_ids.get(topic.name, 0))
 
     def _topic_row(self, topic_id: int) -> Row:
-        return Row(topic=self.topics[topic_id].told())
+        return Row(topic=self.topics[topic_id].to_wire())
 
     def queue_row(self, key: QueueKey) -> Row:
-        return Row(queue=Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=self.least[key], next=self.next[key]))
+        start, end = self.start_offsets[key], self.end_offsets[key]
+        return Row(queue=Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=start, next=end))
 
     def copy(self) -> State:
-        """As it is now, to be told in a snapshot while this one goes on."""
+        """Return an independent copy, for a snapshot."""
         other = State()
         other.topics, other.topic_ids = dict(self.topics), dict(self.topic_ids)
-        other.least, other.next = dict(self.least), dict(self.next)
+        other.start_offsets, other.end_offsets = dict(self.start_offsets), dict(self.end_offsets)
         other.producers = self.producers.copy()
-        other.delivery = self.delivery.copy()
+        other.parts = self.parts.copy()
         return other
 
     def rows(self) -> Iterator[Row]:
-        """All of it, in one order whatever the order in which it came."""
+        """Yield every row, in a fixed order."""
         yield from map(self._topic_row, sorted(self.topics))
-        yield from map(self.queue_row, sorted(self.next))
+        yield from map(self.queue_row, sorted(self.end_offsets))
         yield from self.producers.rows()
-        yield from self.delivery.rows()
+        yield from self.parts.rows()
 
     @classmethod
     def from_rows(cls, rows: Iterable[Row]) -> State:
@@ -155,9 +161,9 @@ class State:
                     state._put_topic(row.topic)
                 case "queue":
                     key = QueueKey(row.queue.topic_id, row.queue.queue_id)
-                    state.least[key], state.next[key] = row.queue.least, row.queue.next
+                    state.start_offsets[key], state.end_offsets[key] = row.queue.least, row.queue.next
                 case "producer_runs":
                     state.producers.put(row.producer_runs)
                 case _:
-                    state.delivery.put(row)
+                    state.parts.put(row)
         return state

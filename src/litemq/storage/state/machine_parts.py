@@ -1,7 +1,7 @@
-"""What groups have done, and what is held for later: a state machine made of parts.
+"""The parts of the state machine, which apply each record together.
 
-Each part sees every control record, and every record that is not a plain message of a producer, in the order of the log. It is a function
-of them and of nothing else: whoever applies the same records has the same parts.
+Each part sees every control record, and every record that is not a plain message of a producer, in
+the order of the log. It is a function of these records and nothing else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import cast
 from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.archives import Archives
 from litemq.storage.state.delivery.dead_letters import DeadLetters
-from litemq.storage.state.delivery.group_facts import GroupFacts
+from litemq.storage.state.delivery.group_settings import GroupSettings
 from litemq.storage.state.delivery.progress import Progress
 from litemq.storage.state.delivery.tries import Tries
 from litemq.storage.state.jobs.jobs import Jobs, TicksPlaced
@@ -25,14 +25,14 @@ from litemq.storage.state.transactions.halves import Halves
 from litemq.storage.state.transactions.sinks import Sinks
 from litemq.types import RecordKind
 
-__all__ = ["Delivery", "PlacedEvent"]
+__all__ = ["MachineParts", "PlacedEvent"]
 
-# What records that are no plain messages and no control records say: each for itself, or timers, halves and ticks many at a time.
+# A record that is neither a plain message nor a control record, or many timers, halves or ticks.
 PlacedEvent = PlacedRecord | TimersBegun | TimersFired | HalfEvent | TicksPlaced
 
 
-class Delivery:
-    """All parts together."""
+class MachineParts:
+    """All parts, by name."""
 
     def __init__(self) -> None:
         self.progress = Progress()
@@ -41,7 +41,7 @@ class Delivery:
         self.timers = PendingTotals()
         self.moved_timers = MovedTimers()
         self.timer_batches = TimerBatches()
-        self.groups = GroupFacts()
+        self.groups = GroupSettings()
         self.archives = Archives()
         self.halves = Halves()
         self.sinks = Sinks()
@@ -66,64 +66,67 @@ class Delivery:
         return (self.progress, self.tries, self.dead_letters, self.timers, self.moved_timers, self.jobs)
 
     def apply(self, control: Control) -> list[Touch]:
-        """Take in a change."""
+        """Apply ``control`` and return the rows it touches."""
         return [touch for part in self._parts() for touch in part.apply(control)]
 
     def place(self, event: PlacedEvent) -> list[Touch]:
-        """Take in a record that is no plain message, or many timers, halves or ticks."""
+        """Apply ``event`` and return the rows it touches."""
         if isinstance(event, TimersBegun):
-            return self.timers.take(event)
+            return self.timers.apply_event(event)
         if isinstance(event, TimersFired):
-            return self.timers.take(event) + self.moved_timers.fired(event)
+            return self.timers.apply_event(event) + self.moved_timers.apply_fired(event)
         if isinstance(event, TicksPlaced):
-            return self.jobs.take(event)
+            return self.jobs.apply_ticks(event)
         if not isinstance(event, PlacedRecord):
-            return self.halves.take(event)
+            return self.halves.apply_event(event)
         touched: list[Touch] = []
         if event.kind is RecordKind.DEAD and event.origin in self.dead_letters:
-            event = event._replace(message_id="")  # a letter that was carried forward: nothing dies of it
+            event = event._replace(message_id="")  # a carried dead letter: its message did not fail again
         elif event.transaction and event.kind is RecordKind.DEAD:
-            touched = self.halves.take(HalfDied(event.transaction))
+            touched = self.halves.apply_event(HalfDied(event.transaction))
         elif self.was_half(event):
-            touched = self.halves.take(HalvesCopied(event.transaction, 1))
+            touched = self.halves.apply_event(HalvesCopied(event.transaction, 1))
             event = event._replace(origin=-1)
         return touched + [touch for part in self._placed_parts() for touch in part.place(event)]
 
     def was_half(self, event: PlacedEvent) -> bool:
-        """Whether a record is the copy of a half that is due later: a new timer, not the new place of one. Asked before it is taken in."""
+        """Return whether ``event`` is the copy of a half that is due later.
+
+        Such a copy is a new timer, not a carried one. Call this before applying the event.
+        """
         if not isinstance(event, PlacedRecord) or event.kind is RecordKind.DEAD:
             return False
         return bool(event.transaction) and self.halves.holds(event.transaction, event.origin)
 
     def rows_of(self, touches: Collection[Touch]) -> Iterator[Row]:
-        """The rows that touches name, as they are now."""
+        """Yield the current rows that ``touches`` name."""
         jobs = [touch[1] for touch in touches if touch[0] == "job"]
-        if jobs:  # ticks touch many thousands at a time
+        if jobs:  # in bulk, because ticks touch thousands at a time
             yield from self.jobs.rows_of(cast("list[int]", jobs))
         for touch in touches:
             if touch[0] != "job":
                 yield self.row(touch)
 
     def row(self, touch: Touch) -> Row:
-        """The row that a touch names, as it is now."""
+        """Return the current row that ``touch`` names."""
         for part in self._parts():
             row = part.row(touch)
             if row is not None:
                 return row
-        raise ValueError(f"nobody knows {touch}")
+        raise ValueError(f"no part has the row {touch}")
 
     def rows(self) -> Iterator[Row]:
-        """All of it, part after part."""
+        """Yield every row, part by part."""
         for part in self._parts():
             yield from part.rows()
 
     def put(self, row: Row) -> bool:
-        """Take in a row of a snapshot, unless it is none of the parts'."""
+        """Load ``row`` from a snapshot; return False if no part has such rows."""
         return any(part.put(row) for part in self._parts())
 
-    def copy(self) -> Delivery:
-        """As it is now, while this one goes on."""
-        other = Delivery()
+    def copy(self) -> MachineParts:
+        """Return an independent copy."""
+        other = MachineParts()
         other.progress = self.progress.copy()
         other.tries = self.tries.copy()
         other.dead_letters = self.dead_letters.copy()

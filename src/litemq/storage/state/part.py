@@ -1,4 +1,4 @@
-"""What the parts of the state machine have in common: the records they see, and the rows they touch."""
+"""The interface of the parts of the state machine: the records they see and the rows they touch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from litemq.types import RecordKind
 
 __all__ = ["Part", "PlacedPart", "PlacedRecord", "Touch"]
 
-# What a change touched: the name of the part's row, and what tells it from others.
+# Identifies a changed row: the kind of row, then its key.
 Touch = tuple[object, ...]
 
 _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
 class PlacedRecord(NamedTuple):
-    """A record that the broker placed, as far as the parts want to know it.
+    """The fields of a stored record that the parts use.
 
-    Only a dead letter's properties and id come along, and the transaction only of one that waits and came from another record, or of a half that
-    died.
+    ``properties`` and ``message_id`` are set only for a dead letter. ``transaction`` is set only
+    for a pending record with an origin, and for a dead letter made from a half.
     """
 
     log_offset: int
@@ -40,26 +40,29 @@ class PlacedRecord(NamedTuple):
 
 
 class Part(Protocol):
-    """One part of the machine."""
+    """A part of the state machine. Only records change it."""
 
     def apply(self, control: Control) -> list[Touch]:
-        """Take in a change; returns which rows are different now."""
+        """Apply ``control`` and return the rows it touches."""
 
     def row(self, touch: Touch) -> Row | None:
-        """The row that a touch names, as it is now; one that says that it is gone, where there is none any more; ``None``: not mine."""
+        """Return the current row that ``touch`` names, or ``None`` if it belongs to another part.
+
+        If the row no longer exists, return one that is marked as gone.
+        """
 
     def rows(self) -> Iterator[Row]:
-        """All of it, in one order whatever the order in which it came."""
+        """Yield every row, in an order that does not depend on the history."""
 
     def put(self, row: Row) -> bool:
-        """Take in a row of a snapshot, unless it is another part's."""
+        """Load ``row`` from a snapshot; return False if it belongs to another part."""
 
     def copy(self) -> Self:
-        """As it is now, while this one goes on."""
+        """Return an independent copy."""
 
 
 class PlacedPart(Part, Protocol):
-    """One that looks at records, too, and not only at changes."""
+    """A part that applies records besides control records."""
 
     def place(self, record: PlacedRecord) -> list[Touch]:
-        """Take in a record; returns which rows are different now."""
+        """Apply ``record`` and return the rows it touches."""

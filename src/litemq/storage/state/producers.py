@@ -1,19 +1,23 @@
-"""Which records of each producer are in the log already: by these a broker knows what was sent twice, and what is missing in between.
+"""Producers' sequences: the records of each producer that are in the log already.
 
-A *pair* is a producer and a queue that it writes to. Its records are numbered from 0 without a gap, so that all there is to know is the next
-number, and where the latest of them went. That is kept in runs: records with consecutive numbers, at consecutive offsets of the queue, stored
-at one time. A run is three numbers (its first sequence, that record's queue offset, the store time) and ends where the next one begins.
-Runs stand in pages of 64; a page is only ever appended to, and goes when the pages behind it hold the last 1,024 records.
+With these, a broker detects duplicates and gaps. A *pair* is a producer and a queue that it writes
+to. Its records are numbered from 0 without a gap, so the state of a pair is its next sequence and
+the positions of its latest records, its *receipts*. They are stored in runs: records with
+consecutive sequences, at consecutive queue offsets, with one store time. A run is three numbers
+(first sequence, queue offset of that record, store time) and ends where the next one begins. A page
+has up to 64 runs. Pages are append-only; a page is dropped when later pages hold the last 1,024
+records.
 
-A pair takes about half a kilobyte, and at most 30 KiB: when each of its last 1,024 records is a run of its own.
+A pair takes about half a kilobyte, and at most 30 KiB, if each of its last 1,024 records is a run.
 
-All of it is a function of the log, however its records come, in batches or in windows of a replay:
+The state is a function of the log, however the records are split into batches or replay windows:
 
-- A record whose sequence was there before is ignored; the first one stands.
-- One that comes after a gap begins the pair anew, at its own sequence. A broker refuses gaps before it appends; but another may have
-  written the log, or the pair may have been forgotten between the look and the record.
-- A pair is forgotten at the first full hour that is at least seven days after its last record: full hours by the store times of the records
-  (of any kind), so that all pairs are looked through once an hour, and everyone who reads the log forgets at the same record.
+- A record with a known sequence is ignored.
+- A record after a gap restarts the pair at its own sequence. A broker refuses gaps before it
+  appends, but another broker may have written the log, or the pair may have expired in between.
+- A pair expires at the first full hour at least seven days after its last record. The hours are
+  those of the records' store times, so that every reader of the log expires the pair at the same
+  record.
 """
 
 from __future__ import annotations
@@ -27,10 +31,11 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from litemq.format.batches.producer_runs import Sent, Stretches, stretches_of
-from litemq.proto.control_pb2 import ProducerRuns, Row
+from litemq.format.batches.producer_runs import ProducerColumns, ProducerRuns, find_producer_runs
+from litemq.proto.control_pb2 import ProducerRuns as ProducerRunsRow
+from litemq.proto.control_pb2 import Row
 
-__all__ = ["KEPT_RECEIPTS", "Pair", "Producers", "Receipt", "Touched", "runs_row"]
+__all__ = ["KEPT_RECEIPTS", "Pair", "Producers", "Receipt", "TouchedPage", "runs_row"]
 
 KEPT_RECEIPTS: Final = 1024
 _HOUR_MS: Final = 3_600_000
@@ -44,7 +49,7 @@ _Page: TypeAlias = "array[int]"
 
 
 class Pair(NamedTuple):
-    """A producer and a queue. A plain tuple of the three means the same."""
+    """A producer and a queue; interchangeable with a plain tuple."""
 
     producer_id: int
     topic_id: int
@@ -52,25 +57,25 @@ class Pair(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """Where a record went, and when."""
+    """The queue offset and the store time (ms) of a record."""
 
     queue_offset: int
     store_timestamp: int
 
 
-# A page that is different now: the pair, the page, how many numbers of it are meant, and the sequence behind its last run. What is appended to
-# it later is not meant. No numbers: the page is gone.
-Touched: TypeAlias = "tuple[PairLike, array[int], int, int]"
+# A changed page: the pair, the page, the count of its numbers, and the sequence after its last run.
+# Numbers that are appended later are not included. If the count is 0, the page was dropped.
+TouchedPage: TypeAlias = "tuple[PairLike, array[int], int, int]"
 
 
 class _Runs:
-    """What is known of one pair."""
+    """The runs of one pair."""
 
     __slots__ = ("earlier", "next", "owner", "page")
 
-    def __init__(self, owner: object, following: int, page: _Page, earlier: list[_Page]) -> None:
+    def __init__(self, owner: object, next_sequence: int, page: _Page, earlier: list[_Page]) -> None:
         self.owner = owner
-        self.next = following
+        self.next = next_sequence
         self.page = page  # the last one
         self.earlier = earlier
 
@@ -80,36 +85,36 @@ class _Runs:
 
     @property
     def time(self) -> int:
-        """When the last record was stored."""
+        """The store time of the last record."""
         return self.page[-1]
 
 
 class Producers:
-    """The sequences of all pairs. Changed by the writer alone."""
+    """The sequences of all pairs. Only the writer changes them."""
 
     def __init__(self) -> None:
-        self._owner = object()  # runs of another owner are shared with a copy, and are cloned before they change
+        self._owner = object()  # copy-on-write: runs of another owner are shared with a copy
         self._pairs: dict[PairLike, _Runs] = {}
         self._hour = 0  # of the latest record
 
     def __len__(self) -> int:
         return len(self._pairs)
 
-    # Asking -------------------------------------------------------------------------------------------------------------------
+    # Queries --------------------------------------------------------------------------------------
 
     def expected(self, pair: PairLike) -> int:
-        """The sequence that the pair's next record must have."""
+        """Return the sequence that the next record of ``pair`` must have."""
         known = self._pairs.get(pair)
         return 0 if known is None else known.next
 
     def receipt(self, pair: PairLike, sequence: int) -> Receipt | None:
-        """Where one of the pair's last 1,024 records went; ``None`` for all others."""
+        """Return the receipt of one of the last 1,024 records of ``pair``, or ``None``."""
         known = self._pairs.get(pair)
         if known is None or not known.next - KEPT_RECEIPTS <= sequence < known.next:
             return None
         for page in reversed(known.pages):
             if page[0] <= sequence:
-                low, high = 0, len(page) // 3  # the run that begins at or before it
+                low, high = 0, len(page) // 3  # bisect for the run that contains the sequence
                 while high - low > 1:
                     middle = (low + high) // 2
                     low, high = (middle, high) if page[3 * middle] <= sequence else (low, middle)
@@ -117,9 +122,9 @@ class Producers:
                 return Receipt(offset + sequence - first, time)
         return None
 
-    # Changing -----------------------------------------------------------------------------------------------------------------
+    # Changes --------------------------------------------------------------------------------------
 
-    def took(
+    def add_records(
         self,
         producer_ids: npt.NDArray[np.uint64],
         sequences: Longs,
@@ -127,156 +132,163 @@ class Producers:
         queue_ids: Longs | int,
         queue_offsets: Longs,
         store_timestamps: Longs | int,
-    ) -> list[Touched]:
-        """Records of kind message and without origin are in the log; returns what is different now. Those without a producer do not count."""
-        sent = Sent(producer_ids, sequences, topic_ids, queue_ids, queue_offsets, store_timestamps)
-        return self.take(stretches_of(sent, apart_ms=_KEPT_MS))
+    ) -> list[TouchedPage]:
+        """Add appended records of kind message without an origin; return the changed pages.
 
-    def take(self, sent: Stretches) -> list[Touched]:
-        """The same, of records that are cut already: also where more than seven days are between two of them."""
-        touched: list[Touched] = []
-        stretches, table = sent
+        Records without a producer are ignored.
+        """
+        sent = ProducerColumns(producer_ids, sequences, topic_ids, queue_ids, queue_offsets, store_timestamps)
+        return self.add_runs(find_producer_runs(sent, apart_ms=_KEPT_MS))
+
+    def add_runs(self, runs: ProducerRuns) -> list[TouchedPage]:
+        """Add records that are already grouped into runs; return the changed pages.
+
+        A stretch of runs must also end where more than seven days are between two records.
+        """
+        touched: list[TouchedPage] = []
+        stretches, table = runs
         pairs, owner = self._pairs, self._owner
         begin = 0
-        for key, following, end in stretches:
+        for key, next_sequence, end in stretches:
             known = pairs.get(key)
             if known is not None and known.owner is owner and known.next == table[begin]:
                 page, time = known.page, table[begin + 2]
-                room, late = _FULL - len(page), time - page[-1]
-                if end - begin <= room and late <= _KEPT_MS:
-                    # By far the most frequent case: what was expected, and there is room for it.
-                    if late == 0 and _goes_on(page, known.next, table[begin + 1]):
+                free, late = _FULL - len(page), time - page[-1]
+                if end - begin <= free and late <= _KEPT_MS:
+                    # By far the most frequent case: the expected sequence, and free space.
+                    if late == 0 and _continues_run(page, known.next, table[begin + 1]):
                         begin += 3
                     page.extend(table[begin:end])
-                    known.next = following
-                    touched.append((key, page, len(page), following))
+                    known.next = next_sequence
+                    touched.append((key, page, len(page), next_sequence))
                     if known.earlier:
                         _drop_old_pages(key, known, touched)
                     begin = end
                     continue
-            self._take(key, table[begin:end], following, touched)
+            self._add(key, table[begin:end], next_sequence, touched)
             begin = end
         return touched
 
-    def _take(self, key: PairLike, runs: _Page, following: int, touched: list[Touched]) -> None:
-        """Runs of one pair, each going on with the sequence where the one before it ends, the last ending at ``following``."""
+    def _add(self, key: PairLike, runs: _Page, next_sequence: int, touched: list[TouchedPage]) -> None:
+        """Add runs of one pair with consecutive sequences, the last ending at ``next_sequence``."""
         known = self._pairs.get(key)
-        if known is not None and known.next == runs[0] and not _is_forgotten(known.time, runs[2]):
-            self._extend(key, known, runs, following, touched)
+        if known is not None and known.next == runs[0] and not _is_expired(known.time, runs[2]):
+            self._extend(key, known, runs, next_sequence, touched)
             return
         for at in range(0, len(runs), 3):
             first, offset, time = runs[at : at + 3]
-            behind = runs[at + 3] if at + 3 < len(runs) else following
+            run_end = runs[at + 3] if at + 3 < len(runs) else next_sequence
             known = self._pairs.get(key)
-            if known is not None and (_is_forgotten(known.time, time) or first > known.next):
-                touched += _gone(key, known)
+            if known is not None and (_is_expired(known.time, time) or first > known.next):
+                touched += _dropped_pages(key, known)
                 known = None
             if known is None:
                 known = self._pairs[key] = _Runs(self._owner, first, array("q"), [])
             new = max(first, known.next)
-            if new < behind:
-                self._extend(key, known, array("q", (new, offset + new - first, time)), behind, touched)
+            if new < run_end:
+                self._extend(key, known, array("q", (new, offset + new - first, time)), run_end, touched)
 
-    def _extend(self, key: PairLike, known: _Runs, runs: _Page, following: int, touched: list[Touched]) -> None:
-        """What was expected, and not too late."""
+    def _extend(self, key: PairLike, known: _Runs, runs: _Page, next_sequence: int, touched: list[TouchedPage]) -> None:
+        """Append runs that begin with the expected sequence and do not come after the expiry."""
         if known.owner is not self._owner:
             known = self._pairs[key] = _Runs(self._owner, known.next, known.page[:], known.earlier[:])
         page = known.page
-        at = 3 if page and runs[2] == page[-1] and _goes_on(page, known.next, runs[1]) else 0
+        at = 3 if page and runs[2] == page[-1] and _continues_run(page, known.next, runs[1]) else 0
         while True:
             until = min(len(runs), at + _FULL - len(page))
             page.extend(runs[at:until])
-            touched.append((key, page, len(page), following if until == len(runs) else runs[until]))
+            touched.append((key, page, len(page), next_sequence if until == len(runs) else runs[until]))
             if until == len(runs):
                 break
             known.earlier.append(page)
             page = known.page = array("q")
             at = until
-        known.next = following
+        known.next = next_sequence
         _drop_old_pages(key, known, touched)
 
-    def expire(self, now: int) -> list[Touched]:
-        """A record was stored at ``now``, after all those that were taken: forget who has not written for seven days."""
-        touched: list[Touched] = []
+    def expire(self, now: int) -> list[TouchedPage]:
+        """Expire pairs as of ``now``, the store time of the latest record; return the pages."""
+        touched: list[TouchedPage] = []
         hour = now // _HOUR_MS
         if hour > self._hour:
             self._hour = hour
-            for key in [key for key, known in self._pairs.items() if _is_forgotten(known.time, now)]:
-                touched += _gone(key, self._pairs.pop(key))
+            for key in [key for key, known in self._pairs.items() if _is_expired(known.time, now)]:
+                touched += _dropped_pages(key, self._pairs.pop(key))
         return touched
 
-    def forget_topic(self, topic_id: int) -> list[Touched]:
-        """A topic is deleted: nothing more comes to it, and one that is created in its place has another number."""
-        touched: list[Touched] = []
+    def forget_topic(self, topic_id: int) -> list[TouchedPage]:
+        """Forget the pairs of a deleted topic; its id is never used again."""
+        touched: list[TouchedPage] = []
         for key in [key for key in self._pairs if key[1] == topic_id]:
-            touched += _gone(key, self._pairs.pop(key))
+            touched += _dropped_pages(key, self._pairs.pop(key))
         return touched
 
-    # The whole of it ----------------------------------------------------------------------------------------------------------
+    # Rows -----------------------------------------------------------------------------------------
 
     def copy(self) -> Producers:
-        """As it is now, while this one goes on: what changes is cloned then."""
+        """Return an independent copy, which shares its pages until they change."""
         other = Producers()
         other._pairs, other._hour = dict(self._pairs), self._hour
         self._owner = object()
         return other
 
     def rows(self) -> Iterator[Row]:
-        """A row a page, in one order."""
+        """Yield one row for each page, in a fixed order."""
         for key in sorted(self._pairs):
             known = self._pairs[key]
             ends = [*(page[0] for page in known.pages[1:]), known.next]
             yield from (runs_row((key, page, len(page), end)) for page, end in zip(known.pages, ends, strict=True))
 
-    def put(self, row: ProducerRuns) -> None:
-        """Take in a page as a row tells it."""
+    def put(self, row: ProducerRunsRow) -> None:
+        """Load a page from a row of a snapshot."""
         if not row.lengths:
             return
         page = array("q")
-        following, offset, time = row.first, 0, 0
+        sequence, offset, time = row.first, 0, 0
         for length, offset_step, time_step in zip(row.lengths, row.offset_steps, row.time_steps, strict=True):
             offset += offset_step
             time += time_step
-            page.extend((following, offset, time))
-            following += length
+            page.extend((sequence, offset, time))
+            sequence += length
             offset += length
         key = (row.producer_id, row.topic_id, row.queue_id)
         known = self._pairs.get(key)
         if known is None:
-            self._pairs[key] = _Runs(self._owner, following, page, [])
+            self._pairs[key] = _Runs(self._owner, sequence, page, [])
             return
-        known.next = max(known.next, following)
+        known.next = max(known.next, sequence)
         *known.earlier, known.page = sorted([*known.pages, page], key=itemgetter(0))
 
 
-def runs_row(touched: Touched) -> Row:
-    """A page as a row: the length of each run, and how far its offset and time are from where the one before it ended."""
-    (producer_id, topic_id, queue_id), page, count, following = touched
-    row = ProducerRuns(producer_id=producer_id, topic_id=topic_id, queue_id=queue_id, first=page[0])
+def runs_row(touched: TouchedPage) -> Row:
+    """Encode a page as a row: of each run its length, and the steps of offset and time to it."""
+    (producer_id, topic_id, queue_id), page, count, next_sequence = touched
+    row = ProducerRunsRow(producer_id=producer_id, topic_id=topic_id, queue_id=queue_id, first=page[0])
     if count:
         numbers = page[:count]  # a copy: the writer may be appending
         firsts, offsets, times = numbers[::3], numbers[1::3], numbers[2::3]
-        lengths = [behind - first for first, behind in zip(firsts, [*firsts[1:], following], strict=True)]
+        lengths = [end - first for first, end in zip(firsts, [*firsts[1:], next_sequence], strict=True)]
         row.lengths.extend(lengths)
-        row.offset_steps.extend([offsets[0], *(b - a - n for a, b, n in zip(offsets, offsets[1:], lengths, strict=False))])
+        steps = (b - a - n for a, b, n in zip(offsets, offsets[1:], lengths, strict=False))
+        row.offset_steps.extend([offsets[0], *steps])
         row.time_steps.extend([times[0], *(b - a for a, b in pairwise(times))])
     return Row(producer_runs=row)
 
 
-def _is_forgotten(then: int, now: int) -> bool:
+def _is_expired(then: int, now: int) -> bool:
     return now // _HOUR_MS - then // _HOUR_MS > _KEPT_HOURS
 
 
-def _goes_on(page: _Page, following: int, offset: int) -> bool:
-    """Whether a record with the sequence ``following`` at a queue offset continues the last run of a page."""
-    return offset - page[-2] == following - page[-3]
+def _continues_run(page: _Page, sequence: int, offset: int) -> bool:
+    """Return whether record ``sequence`` at queue ``offset`` continues the last run of ``page``."""
+    return offset - page[-2] == sequence - page[-3]
 
 
-def _gone(key: PairLike, known: _Runs) -> Iterable[Touched]:
+def _dropped_pages(key: PairLike, known: _Runs) -> Iterable[TouchedPage]:
     return [(key, page, 0, 0) for page in known.pages]
 
 
-def _drop_old_pages(key: PairLike, known: _Runs, touched: list[Touched]) -> None:
+def _drop_old_pages(key: PairLike, known: _Runs, touched: list[TouchedPage]) -> None:
     earlier = known.earlier
     while earlier and known.next - (earlier[1] if len(earlier) > 1 else known.page)[0] >= KEPT_RECEIPTS:
         touched.append((key, earlier.pop(0), 0, 0))

@@ -1,11 +1,11 @@
-"""Topics and queues of a log, as their names for each other."""
+"""Topics, their settings and the keys of their queues, with the ids and names of system topics."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 from litemq.errors import InvalidArgumentError
-from litemq.proto.control_pb2 import Topic
+from litemq.proto.control_pb2 import Topic as WireTopic
 from litemq.types import Archived
 
 __all__ = [
@@ -20,11 +20,11 @@ __all__ = [
     "TIMER_TOPIC_ID",
     "TRACE_TOPIC_ID",
     "QueueKey",
-    "TopicFacts",
+    "Topic",
     "TopicSettings",
     "dead_letter_topic",
-    "queues_of_system_topic",
     "retry_topic",
+    "system_topic_queues",
 ]
 
 CONTROL_TOPIC: Final = "LITEMQ_SYS_CONTROL"
@@ -34,29 +34,32 @@ HALF_TOPIC_ID: Final = 3
 ROLLBACK_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 ROLLBACK_TOPIC_ID: Final = 4
 TRACE_TOPIC_ID: Final = 5
-FIRST_FREE_TOPIC_ID: Final = 16  # those below are the broker's own, the same in every log
+FIRST_FREE_TOPIC_ID: Final = 16  # lower ids are system topics, the same in every log
 
 
 class TopicSettings(NamedTuple):
-    """What can be chosen for a topic. Zeros: as the broker has it for all."""
+    """The settings of a topic. If a setting is 0, the broker's default applies."""
 
-    has_priorities: bool = False  # each queue is 8 queue ids: queue x 8 + priority // 32. For as long as the topic is there
-    ttl_ms: int = 0  # of messages that name none
-    max_backlog: int = 0  # entries of a queue behind the slowest group
-    backlog_dead_letters: bool = False  # what is over it goes to the dead letters instead of being refused
-    weighted_priorities: bool = False  # under leases, each class gets a share; else the higher one first
-    archived: int = Archived.NO  # whether retention waits for its archive
-    archive_wait_ms: int = 0  # how old what is not archived gets, at least
-    check_after_ms: int = 0  # when producers are asked for a transaction's outcome, first
-    check_every_ms: int = 0  # and then again
-    max_checks: int = 0  # so often at most
+    has_priorities: bool = False  # a queue has 8 queue ids: queue x 8 + priority // 32. Fixed at creation
+    ttl_ms: int = 0  # of messages without their own
+    max_backlog: int = 0  # messages of a queue that the slowest group has not consumed
+    backlog_dead_letters: bool = False  # dead-letter messages over the limit instead of refusing them
+    weighted_priorities: bool = False  # leases give each priority class a share instead of the highest first
+    archived: int = Archived.NO  # whether retention waits for the archive
+    archive_wait_ms: int = 0  # the minimum age of an unarchived message that retention may drop
+    check_after_ms: int = 0  # the time until the first check of a transaction's outcome
+    check_every_ms: int = 0  # the time between further checks
+    max_checks: int = 0
 
 
 NO_SETTINGS: Final = TopicSettings()
 
 
-class TopicFacts(NamedTuple):
-    """A topic, how many queues it has, and its settings. 0 queues: any number may be one, as the broker needs them."""
+class Topic(NamedTuple):
+    """A topic with its number of queues and its settings.
+
+    A system topic with 0 queues has a queue for every id.
+    """
 
     topic_id: int
     name: str
@@ -75,38 +78,36 @@ class TopicFacts(NamedTuple):
     created_at: int = 0  # ms
 
     @classmethod
-    def of(cls, topic: Topic) -> TopicFacts:
-        """As a record tells them."""
+    def from_wire(cls, topic: WireTopic) -> Topic:
+        """Convert a topic of a control record."""
         return cls(*(getattr(topic, name) for name in cls._fields))
 
-    def told(self) -> Topic:
-        """As a record tells them."""
-        return Topic(**self._asdict())
+    def to_wire(self) -> WireTopic:
+        """Convert to a topic of a control record."""
+        return WireTopic(**self._asdict())
 
     @property
     def settings(self) -> TopicSettings:
-        """What was chosen for it."""
         return TopicSettings(*(getattr(self, name) for name in TopicSettings._fields))
 
     def has_queue(self, queue_id: int) -> bool:
-        """Whether a number is that of one of its queues."""
         return 0 <= queue_id < (self.queues or 1 << 32)
 
 
 class QueueKey(NamedTuple):
-    """A queue of this log."""
+    """The topic and the queue id of one queue."""
 
     topic_id: int
     queue_id: int
 
 
 SYSTEM_TOPICS: Final = (
-    TopicFacts(CONTROL_TOPIC_ID, CONTROL_TOPIC, 1),
-    TopicFacts(TIMER_TOPIC_ID, "LITEMQ_SYS_TIMER", 0),
-    TopicFacts(HALF_TOPIC_ID, "RMQ_SYS_TRANS_HALF_TOPIC", 0),
-    TopicFacts(ROLLBACK_TOPIC_ID, ROLLBACK_TOPIC, 1),
-    TopicFacts(TRACE_TOPIC_ID, "LITEMQ_SYS_TRACE", 1),
-    TopicFacts(6, "LITEMQ_SYS_AUDIT", 1),
+    Topic(CONTROL_TOPIC_ID, CONTROL_TOPIC, 1),
+    Topic(TIMER_TOPIC_ID, "LITEMQ_SYS_TIMER", 0),
+    Topic(HALF_TOPIC_ID, "RMQ_SYS_TRANS_HALF_TOPIC", 0),
+    Topic(ROLLBACK_TOPIC_ID, ROLLBACK_TOPIC, 1),
+    Topic(TRACE_TOPIC_ID, "LITEMQ_SYS_TRACE", 1),
+    Topic(6, "LITEMQ_SYS_AUDIT", 1),
 )
 
 
@@ -115,19 +116,22 @@ _DEAD_LETTERS: Final = "%DLQ%"
 
 
 def retry_topic(group: str) -> str:
-    """Where the messages stand that a group tries again; the number of the queue is that of their topic."""
+    """Return the retry topic of ``group``; its queue ids are the topic ids of the messages."""
     return _RETRY + group
 
 
 def dead_letter_topic(topic: str) -> str:
-    """Where the dead letters of a topic stand."""
+    """Return the topic for the dead letters of ``topic``."""
     return _DEAD_LETTERS + topic
 
 
-def queues_of_system_topic(name: str) -> int:
-    """How many queues a topic for the broker's own use has; 0: as it needs them."""
+def system_topic_queues(name: str) -> int:
+    """Return the number of queues of a retry or dead-letter topic; 0: a queue for every id.
+
+    Raise ``InvalidArgumentError`` for any other name.
+    """
     if name.startswith(_RETRY):
         return 0
     if name.startswith(_DEAD_LETTERS):
         return 1
-    raise InvalidArgumentError(f"topic {name!r} is not the broker's own")
+    raise InvalidArgumentError(f"topic {name!r} is not a system topic")

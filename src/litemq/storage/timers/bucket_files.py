@@ -1,9 +1,9 @@
-"""The bucket files: entries of timers, by the day on which they are due, and from the evening before on by the minute.
+"""Bucket files: entries of timers by due day, and from the evening before by due minute.
 
 ::
 
-    DIR/timers/manifest          which buckets there are, how many entries of each count, and up to where the log is in them
-    DIR/timers/day-19675.3       entries of a day that is still far: its number since 1970, and the number of the file
+    DIR/timers/manifest          the buckets, their numbers of entries, and the log offset applied
+    DIR/timers/day-19675.3       entries of a future day: its number since 1970, the file's number
     DIR/timers/minute-28332000.7 entries of a minute
 
 The manifest (big-endian)::
@@ -11,13 +11,14 @@ The manifest (big-endian)::
     at  bytes  field
      0      4  magic 0x4C4D5154: "LMQT"
      4      4  crc32c over bytes 8 …
-     8      8  applied: the buckets hold all that records below this log offset said
-    16      8  the first day whose timers are not by the minute yet
+     8      8  applied: the buckets have the entries of all records below this log offset
+    16      8  the first day that is not split into minutes yet
     24      8  the next file's number
-    32         for each bucket: its first minute (8), its number of minutes (4), its file's number (8), how many entries it has (8)
+    32         for each bucket: first minute (8), minutes (4), file number (8), entries (8)
 
-Entries are only ever appended, and a file that is no longer needed goes when a manifest without it is safe: so whatever a crash leaves behind,
-the manifest that is there tells what counts. Everything else is cut off when the buckets are opened, and comes again from the log.
+Files are append-only. A file is removed only after a manifest without it is synced. So the manifest
+is valid after any crash: on opening, everything that it does not name is cut off, and the store
+replays it from the log.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ import numpy.typing as npt
 from litemq.errors import CorruptStoreError
 from litemq.format.crc import crc32c
 from litemq.storage.files.disk import Disk
-from litemq.storage.timers.entries import DAY_MINUTES, ENTRY, MINUTE_MS, Entries, are_whole
+from litemq.storage.timers.entries import DAY_MINUTES, ENTRY, MINUTE_MS, Entries, are_intact
 
 __all__ = ["BucketFiles"]
 
 Longs = npt.NDArray[np.int64]
-Place = tuple[int, int]  # among timers: a due time and a log offset
+BucketPosition = tuple[int, int]  # a due time and a log offset
 
 _MAGIC: Final = 0x4C4D5154
 _HEAD: Final = struct.Struct(">IIqqq")
 _ROW: Final = struct.Struct(">qIqq")
-_SAME_FROM: Final = 16  # what stands behind the offset tells the buckets
-_SPLIT_AT_ONCE: Final = 1 << 20  # entries
+_SAME_FROM: Final = 16  # the bytes after the applied offset describe the buckets
+_CHUNK: Final = 1 << 20  # entries read at a time
 _NO_ENTRIES: Final = np.empty(0, ENTRY)
 _LOG = logging.getLogger(__name__)
 
 
 class _Bucket(NamedTuple):
-    """A file, and how many of its entries count."""
+    """A file and its number of valid entries."""
 
     minute: int
     minutes: int
@@ -66,7 +67,7 @@ class _Bucket(NamedTuple):
 
 
 class BucketFiles:
-    """Used by one thread at a time."""
+    """The bucket files of a directory. Used by one thread at a time."""
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         self._disk = disk
@@ -74,15 +75,15 @@ class BucketFiles:
         self._manifest = directory / "manifest"
         self._buckets: dict[int, _Bucket] = {}  # by first minute
         self._dropped: list[_Bucket] = []
-        self._split_before = 0  # the first day whose timers are not by the minute yet
+        self._split_before = 0  # the first day that is not split into minutes yet
         self._next_number = 1
         self._sealed_as = b""
-        self.applied: int | None = None  # as the manifest says; None: there was none, or it was wrong
+        self.applied: int | None = None  # of the manifest; None: it was missing or damaged
         disk.make_directory(directory)
         try:
             self._open()
         except CorruptStoreError as error:
-            _LOG.warning("%s; the timers are found anew in the log", error)
+            _LOG.warning("%s; rebuilding the timers from the log", error)
             self.clear()
 
     def _open(self) -> None:
@@ -92,7 +93,7 @@ class BucketFiles:
         raw = self._manifest.read_bytes()
         rows, rest = divmod(len(raw) - _HEAD.size, _ROW.size)
         if rows < 0 or rest or raw[:8] != struct.pack(">II", _MAGIC, crc32c(raw[8:])):
-            raise CorruptStoreError(str(self._manifest), 0, "the checksum does not fit")
+            raise CorruptStoreError(str(self._manifest), 0, "the checksum does not match")
         _, _, applied, self._split_before, self._next_number = _HEAD.unpack_from(raw)
         for number in range(rows):
             bucket = _Bucket(*_ROW.unpack_from(raw, _HEAD.size + number * _ROW.size))
@@ -102,21 +103,21 @@ class BucketFiles:
             path = self._directory / bucket.name
             size = path.stat().st_size if path.exists() else 0
             if size < bucket.entries * ENTRY.itemsize:
-                raise CorruptStoreError(str(path), size, f"{bucket.entries} entries of timers should be there")
+                raise CorruptStoreError(str(path), size, f"the file is too short for its {bucket.entries} entries")
             if size > bucket.entries * ENTRY.itemsize:
                 self._disk.open(path).truncate(bucket.entries * ENTRY.itemsize)
         self.applied = applied
         self._sealed_as = raw
 
     def _remove_others(self) -> None:
-        """What the manifest does not tell of was begun, or not removed yet, when a crash came."""
+        """Remove the files that the manifest does not name: leftovers of a crash."""
         known = {bucket.name for bucket in self._buckets.values()} | {self._manifest.name}
         for path in sorted(self._directory.iterdir()):
             if path.name not in known:
                 self._disk.unlink(path)
 
     def clear(self) -> None:
-        """Begin anew, without any bucket."""
+        """Remove all buckets and the manifest."""
         self._buckets.clear()
         self._dropped.clear()
         self._split_before = 0
@@ -127,15 +128,15 @@ class BucketFiles:
         self._remove_others()
         self._disk.sync_directory(self._directory)
 
-    # Buckets ------------------------------------------------------------------------------------------------------------------
+    # Buckets --------------------------------------------------------------------------------------
 
-    def first_from(self, minute: int) -> int | None:
-        """The first minute from this one on, that may have timers."""
-        minutes = [max(minute, bucket.minute) for bucket in self._buckets.values() if bucket.minute + bucket.minutes > minute]
-        return min(minutes, default=None)
+    def first_minute(self, minute: int) -> int | None:
+        """Return the first minute at or after ``minute`` that may have timers, or ``None``."""
+        buckets = [bucket for bucket in self._buckets.values() if bucket.minute + bucket.minutes > minute]
+        return min((max(minute, bucket.minute) for bucket in buckets), default=None)
 
     def write(self, entries: Entries) -> None:
-        """Put entries, in the order of the log, into their buckets."""
+        """Append ``entries``, in the order of the log, to their buckets."""
         minutes = entries["due"].astype(np.int64) // MINUTE_MS
         firsts = np.where(minutes < self._split_before * DAY_MINUTES, minutes, minutes // DAY_MINUTES * DAY_MINUTES)
         order = np.argsort(firsts, kind="stable")
@@ -147,14 +148,15 @@ class BucketFiles:
     def _append(self, minute: int, entries: Entries) -> None:
         bucket = self._buckets.get(minute)
         if bucket is None:
-            bucket = _Bucket(minute, 1 if minute < self._split_before * DAY_MINUTES else DAY_MINUTES, self._next_number, 0)
+            minutes = 1 if minute < self._split_before * DAY_MINUTES else DAY_MINUTES
+            bucket = _Bucket(minute, minutes, self._next_number, 0)
             self._next_number += 1
         file = self._disk.open(self._directory / bucket.name, create=True)
         file.write(entries.tobytes(), bucket.entries * ENTRY.itemsize)
         self._buckets[minute] = bucket._replace(entries=bucket.entries + entries.size)
 
-    def take_apart(self, minute: int) -> None:
-        """From now on, timers up to the day of a minute are by the minute."""
+    def split_days(self, minute: int) -> None:
+        """Split all days up to the day of ``minute`` into minutes."""
         day = minute // DAY_MINUTES
         for first in sorted(first for first, bucket in self._buckets.items() if bucket.minutes == DAY_MINUTES):
             if first // DAY_MINUTES <= day:
@@ -165,53 +167,59 @@ class BucketFiles:
     def _split(self, bucket: _Bucket) -> None:
         del self._buckets[bucket.minute]
         self._dropped.append(bucket)
-        for first in range(0, bucket.entries, _SPLIT_AT_ONCE):
-            self.write(self._read(bucket, first, min(_SPLIT_AT_ONCE, bucket.entries - first)))
+        for first in range(0, bucket.entries, _CHUNK):
+            self.write(self._read(bucket, first, min(_CHUNK, bucket.entries - first)))
 
     def read(self, minute: int) -> Entries:
-        """The entries of one minute. A day that was far until now is taken apart first."""
-        self.take_apart(minute)
+        """Read the entries of ``minute``, after splitting its day if necessary."""
+        self.split_days(minute)
         bucket = self._buckets.get(minute)
         return _NO_ENTRIES if bucket is None else self._read(bucket, 0, bucket.entries)
 
-    def behind(self, minute: int) -> int:
-        """The minute behind those that are in one file with a minute."""
-        bucket = self._with(minute)
+    def bucket_end(self, minute: int) -> int:
+        """Return the minute after the last one of the bucket that contains ``minute``."""
+        bucket = self._bucket(minute)
         return minute + 1 if bucket is None else bucket.minute + bucket.minutes
 
-    def read_of(self, minute: int, pendings: Longs) -> Entries:
-        """What the file of a minute says of some timers, in order of their places. All of it is read and verified, but never held at once."""
+    def read_timers(self, minute: int, pendings: Longs) -> Entries:
+        """Return the entries of the timers ``pendings`` (ascending) in the bucket of ``minute``.
+
+        The whole file is read and verified, in chunks.
+        """
         found = [_NO_ENTRIES]
-        for some in self._in_parts(minute):
-            there = some["pending"].astype(np.int64)
-            places = np.minimum(np.searchsorted(pendings, there), pendings.size - 1)
-            found.append(some[pendings[places] == there])
+        for some in self._chunks(minute):
+            stored = some["pending"].astype(np.int64)
+            nearest = np.minimum(np.searchsorted(pendings, stored), pendings.size - 1)
+            found.append(some[pendings[nearest] == stored])
         return np.concatenate(found)
 
-    def first_of(self, minute: int, after: Place, until: int, most: int) -> tuple[Entries, bool]:
-        """Of the timers that began to wait in the file of a minute, those with the least due times behind a place and before ``until``; and whether
-        there are more."""
-        found, last = _NO_ENTRIES, until - 1  # nothing that is due later is among the first
+    def first_timers(self, minute: int, after: BucketPosition, until: int, limit: int) -> tuple[Entries, bool]:
+        """Return the first ``limit`` timers in the bucket of ``minute``, and whether it has more.
+
+        Only timers after the position ``after`` that are due before ``until`` (ms) count, whether
+        they have ended or not.
+        """
+        found, last = _NO_ENTRIES, until - 1  # timers due later are not among the first
         are_more = False
-        for some in self._in_parts(minute):
+        for some in self._chunks(minute):
             dues = some["due"].astype(np.int64)
             chosen = (dues >= after[0]) & (dues <= last) & (some["size"] > 0)
             chosen[chosen] = (dues[chosen] > after[0]) | (some["pending"][chosen] > after[1])
             found = np.concatenate((found, some[chosen]))
-            if found.size > most:
+            if found.size > limit:
                 dues = found["due"].astype(np.int64)
-                last, are_more = int(np.partition(dues, most - 1)[most - 1]), True
+                last, are_more = int(np.partition(dues, limit - 1)[limit - 1]), True
                 found = found[dues <= last]
-                found = found[np.lexsort((found["pending"], found["due"]))[:most]]
+                found = found[np.lexsort((found["pending"], found["due"]))[:limit]]
         return found, are_more
 
-    def _in_parts(self, minute: int) -> Iterator[Entries]:
-        bucket = self._with(minute)
+    def _chunks(self, minute: int) -> Iterator[Entries]:
+        bucket = self._bucket(minute)
         if bucket is not None:
-            for first in range(0, bucket.entries, _SPLIT_AT_ONCE):
-                yield self._read(bucket, first, min(_SPLIT_AT_ONCE, bucket.entries - first))
+            for first in range(0, bucket.entries, _CHUNK):
+                yield self._read(bucket, first, min(_CHUNK, bucket.entries - first))
 
-    def _with(self, minute: int) -> _Bucket | None:
+    def _bucket(self, minute: int) -> _Bucket | None:
         day = minute // DAY_MINUTES
         return self._buckets.get(minute if day < self._split_before else day * DAY_MINUTES)
 
@@ -219,23 +227,23 @@ class BucketFiles:
         path = self._directory / bucket.name
         raw = self._disk.open(path).read(count * ENTRY.itemsize, first * ENTRY.itemsize)
         entries = np.frombuffer(raw[: len(raw) // ENTRY.itemsize * ENTRY.itemsize], ENTRY)
-        if entries.size < count or not are_whole(entries):
-            raise CorruptStoreError(str(path), first * ENTRY.itemsize, "an entry of a timer is not as it was written")
+        if entries.size < count or not are_intact(entries):
+            raise CorruptStoreError(str(path), first * ENTRY.itemsize, "the checksum of a timer entry does not match")
         return entries
 
     def drop(self, minute: int) -> None:
-        """Nothing of a minute waits any more."""
+        """Drop the bucket of ``minute``. The next ``seal`` removes its file."""
         bucket = self._buckets.get(minute)
         if bucket is not None and bucket.minutes == 1:
             self._dropped.append(self._buckets.pop(minute))
 
     def seal(self, applied: int) -> None:
-        """Everything that was written is safe: from now on it counts, as what the log says below ``applied``."""
+        """Write the manifest; the caller has synced all entries, of records below ``applied``."""
         rows = b"".join(_ROW.pack(*self._buckets[minute]) for minute in sorted(self._buckets))
         tail = _HEAD.pack(0, 0, applied, self._split_before, self._next_number)[8:] + rows
         raw = struct.pack(">II", _MAGIC, crc32c(tail)) + tail
         if raw[_SAME_FROM:] == self._sealed_as[_SAME_FROM:]:
-            return  # nothing was said of timers since: the checkpoint tells how far the log was read
+            return  # no timer changed: the checkpoint has the newer log offset
         path = self._manifest.with_suffix(".new")
         file = self._disk.open(path, create=True)
         file.truncate(0)

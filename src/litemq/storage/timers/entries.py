@@ -1,12 +1,12 @@
-"""What bucket files hold: one entry for each timer that begins to wait, and one when it waits no longer.
+"""Entries of bucket files: one when a timer begins, and one when it ends.
 
 An entry (32 bytes, big-endian)::
 
     at  bytes  field
      0      8  due (ms)
      8      8  pending: log offset of the record that waits
-    16      8  cause: log offset of the record that says so; at the beginning the pending one itself
-    24      4  size of the pending record; 0: it waits no longer. The highest bit: see moved.py
+    16      8  cause: log offset of the record of this entry; for a new timer, the pending one
+    24      4  size of the pending record; 0: the timer has ended; highest bit: see rescheduled.py
     28      4  crc32c over bytes 0 … 28
 """
 
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from litemq.format.crc import crc32c_of_rows
 
-__all__ = ["DAY_MINUTES", "ENTRY", "MINUTE_MS", "Entries", "Timer", "are_whole", "entries_of", "live_timers"]
+__all__ = ["DAY_MINUTES", "ENTRY", "MINUTE_MS", "Entries", "Timer", "are_intact", "encode_entries", "live_timers"]
 
 ENTRY: Final = np.dtype([("due", ">i8"), ("pending", ">i8"), ("cause", ">i8"), ("size", ">u4"), ("crc", ">u4")])
 _CRC_AT: Final = 28
@@ -32,15 +32,15 @@ Entries = npt.NDArray[np.void]
 
 
 class Timer(NamedTuple):
-    """A record that waits; timers are in the order of their due times, and of their places in the log."""
+    """A pending record. Timers are ordered by due time, then by log offset."""
 
     due: int
     pending: int
     size: int
 
 
-def entries_of(rows: Sequence[tuple[int, int, int, int]] | npt.NDArray[np.int64]) -> Entries:
-    """Entries of (due, pending, cause, size)."""
+def encode_entries(rows: Sequence[tuple[int, int, int, int]] | npt.NDArray[np.int64]) -> Entries:
+    """Encode rows of (due, pending, cause, size)."""
     entries = np.empty(len(rows), ENTRY)
     if len(rows):
         table = np.array(rows, np.int64)
@@ -50,8 +50,8 @@ def entries_of(rows: Sequence[tuple[int, int, int, int]] | npt.NDArray[np.int64]
     return entries
 
 
-def are_whole(entries: Entries) -> bool:
-    """Whether all are as they were written."""
+def are_intact(entries: Entries) -> bool:
+    """Return whether the checksums of all ``entries`` match."""
     return bool((entries["crc"] == _crcs(entries)).all())
 
 
@@ -61,9 +61,10 @@ def _crcs(entries: Entries) -> npt.NDArray[np.uint32]:
 
 
 def live_timers(entries: Entries) -> Entries:
-    """Those that still wait, in the order of timers: what was said last of each counts.
+    """Return the entries of timers that have not ended, in the order of timers.
 
-    Who moves a timer says two things of it at once, that it ends at one time and begins at another, in this order, which stays.
+    The last entry of each timer counts. Rescheduling a timer makes two entries with the same cause,
+    an end and a begin; the sort is stable and keeps their order.
     """
     order = np.lexsort((entries["cause"], entries["pending"]))
     pending = entries["pending"][order]

@@ -1,7 +1,7 @@
-"""The timers that are due soon, in memory. Pure; whoever has it locks it.
+"""Timers that are due soon, in memory. Pure; the owner does the locking.
 
-What was loaded from a bucket is kept by column, with a place up to which it was taken; what came since is in a heap. A timer is taken by whoever
-fires it, and given back where that fails; it is done with when a record says that it waits no longer, taken or not.
+Timers loaded from a bucket are stored by column, newer ones in a heap. The caller that fires a
+timer takes it, and gives it back if firing fails. A timer ends when a record says so, taken or not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from litemq.storage.timers.entries import MINUTE_MS, Entries, Timer
 __all__ = ["NearTimers"]
 
 Longs = npt.NDArray[np.int64]
-_UNPACKED_AT_ONCE: Final = 4096
+_UNPACK_LIMIT: Final = 4096
 
 
 class NearTimers:
@@ -27,32 +27,32 @@ class NearTimers:
 
     def __init__(self, end: int) -> None:
         self.end = end
-        self._loaded: deque[Longs] = deque()  # rows of due times, places and sizes, in order: one bucket behind another
+        self._loaded: deque[Longs] = deque()  # rows of due times, log offsets and sizes, in order, one array per bucket
         self._heap: list[Timer] = []
         self._taken: dict[int, Timer] = {}
-        # Those that are still in the heap or among the loaded ones, and wait no longer, by due time and place: one that was moved to another
-        # time and back is there more than once.
+        # Ended timers that are still in the heap or loaded, by due time and log offset. A timer
+        # that was rescheduled and back is there more than once.
         self._ended: Counter[tuple[int, int]] = Counter()
-        self._waiting: defaultdict[int, int] = defaultdict(int)  # how many of a minute have not ended
+        self._waiting: defaultdict[int, int] = defaultdict(int)  # the number of timers that have not ended, by minute
 
     def __len__(self) -> int:
-        """How many have not ended."""
+        """Return the number of timers that have not ended."""
         return sum(self._waiting.values())
 
     def begin(self, timer: Timer) -> None:
-        """A timer waits from now on."""
+        """Add a new timer."""
         heapq.heappush(self._heap, timer)
         self._waiting[timer.due // MINUTE_MS] += 1
 
     def load(self, entries: Entries, end: int) -> None:
-        """Timers of the bucket that comes next, in order; all that are due before ``end`` are known now."""
+        """Add the timers of the next bucket, in order; ``end`` is the end of the bucket (ms)."""
         self.end = end
         if entries.size:
             self._loaded.append(np.stack([entries[name].astype(np.int64) for name in Timer._fields]))
             self._waiting[int(entries["due"][0]) // MINUTE_MS] += int(entries.size)
 
     def finish(self, due: int, pending: int) -> None:
-        """A timer waits no longer."""
+        """End a timer, taken or not."""
         if self._taken.pop(pending, None) is None:
             self._ended[due, pending] += 1
         minute = due // MINUTE_MS
@@ -61,25 +61,25 @@ class NearTimers:
             del self._waiting[minute]
 
     def is_taken(self, pending: int) -> bool:
-        """Whether somebody is about to fire it, and it has not ended otherwise."""
+        """Return whether a timer is taken and has not ended."""
         return pending in self._taken
 
-    def has_any_of(self, minute: int) -> bool:
-        """Whether a timer of a minute still waits."""
+    def has_minute(self, minute: int) -> bool:
+        """Return whether any timer of ``minute`` has not ended."""
         return minute in self._waiting
 
     @property
     def next_due(self) -> int | None:
-        """When the next one is due that nobody has taken; it may have ended already."""
+        """The due time of the next timer that is not taken. It may have ended already."""
         dues = [timer.due for timer in self._heap[:1]]
         dues += [int(self._loaded[0][0, 0])] if self._loaded else []
         return min(dues, default=None)
 
-    def take(self, now: int, confirmed: int, most: int) -> list[Timer]:
-        """Up to ``most`` timers that are due, whose records end at or below ``confirmed``."""
+    def take(self, now: int, confirmed: int, limit: int) -> list[Timer]:
+        """Take up to ``limit`` due timers whose records end at or below ``confirmed``."""
         taken: list[Timer] = []
-        early: list[Timer] = []  # in the log, and not yet safe
-        while len(taken) < most:
+        early: list[Timer] = []  # due, but not confirmed yet
+        while len(taken) < limit:
             timer = self._pop(now)
             if timer is None:
                 break
@@ -95,17 +95,17 @@ class NearTimers:
         return taken
 
     def _forget(self, timer: Timer) -> None:
-        """One that had ended is out of the heap."""
+        """Forget an ended timer that is out of the heap."""
         self._ended[timer[:2]] -= 1
         if not self._ended[timer[:2]]:
             del self._ended[timer[:2]]
 
     def all(self) -> list[Timer]:
-        """All that have not ended, taken or not, in no order. It takes a while where there are many."""
-        there = [*self._heap, *(timer for rows in self._loaded for timer in map(Timer, *rows.tolist()))]
+        """Return all timers that have not ended, taken or not, unordered. Slow if many."""
+        known = [*self._heap, *(timer for rows in self._loaded for timer in map(Timer, *rows.tolist()))]
         ended = self._ended.copy()
         found = list(self._taken.values())
-        for timer in there:
+        for timer in known:
             if ended[timer[:2]]:
                 ended[timer[:2]] -= 1
             else:
@@ -113,7 +113,7 @@ class NearTimers:
         return found
 
     def _pop(self, now: int) -> Timer | None:
-        """The next one that is due."""
+        """Pop the next timer that is due, or return ``None``."""
         if self._loaded:
             due, pending, _ = self._loaded[0][:, 0].tolist()
             if not (self._heap and self._heap[0] < (due, pending)):
@@ -125,16 +125,16 @@ class NearTimers:
         return None
 
     def _unpack(self, now: int) -> None:
-        """Put the loaded ones that are due into the heap, some at a time."""
+        """Move up to ``_UNPACK_LIMIT`` loaded timers that are due to the heap."""
         rows = self._loaded.popleft()
-        count = min(int(np.searchsorted(rows[0], now, side="right")), _UNPACKED_AT_ONCE)
+        count = min(int(np.searchsorted(rows[0], now, side="right")), _UNPACK_LIMIT)
         for timer in map(Timer, *rows[:, :count].tolist()):
             heapq.heappush(self._heap, timer)
         if count < rows.shape[1]:
             self._loaded.appendleft(rows[:, count:])
 
     def give_back(self, timers: Iterable[Timer]) -> None:
-        """They were not fired: those that have not ended otherwise are due again."""
+        """Return timers that were taken but not fired. Those that ended meanwhile are ignored."""
         for timer in timers:
             if self._taken.pop(timer.pending, None) is not None:
                 heapq.heappush(self._heap, timer)

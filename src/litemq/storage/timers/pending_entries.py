@@ -1,4 +1,4 @@
-"""What records have said of timers and is not in the bucket files yet, by column. Pure; whoever has it locks it."""
+"""Entries of timers that are not in the bucket files yet. Pure; the owner does the locking."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from litemq.storage.timers.entries import MINUTE_MS
 
-__all__ = ["CAUSE", "DUE", "PENDING", "SIZE", "Row", "Rows", "UnwrittenRows"]
+__all__ = ["CAUSE", "DUE", "PENDING", "SIZE", "PendingEntries", "Row", "Rows"]
 
 Row = tuple[int, int, int, int]  # due, pending, cause, size: as in an entry of a bucket file
-Rows = npt.NDArray[np.int64]  # so many rows, four columns
+Rows = npt.NDArray[np.int64]  # a table of rows, with four columns
 DUE: Final = 0
 PENDING: Final = 1
 CAUSE: Final = 2
@@ -20,20 +20,19 @@ SIZE: Final = 3
 _NONE: Final = np.empty((0, 4), np.int64)
 
 
-class UnwrittenRows:
-    """Rows in the order of the log. They come one by one or by the thousand, and are looked at together."""
+class PendingEntries:
+    """Rows in the order of the log, which are added one by one or in bulk."""
 
     def __init__(self) -> None:
         self._joined = _NONE
         self._chunks: list[Rows] = []
-        self._single: list[Row] = []  # behind all chunks
+        self._single: list[Row] = []  # after all chunks
 
     def add(self, row: Row) -> None:
-        """One more, behind all others."""
         self._single.append(row)
 
     def add_many(self, rows: Rows) -> None:
-        """More of them, in the order of the log."""
+        """Add ``rows``, which are in the order of the log."""
         self._close_single()
         self._chunks.append(rows)
 
@@ -43,36 +42,36 @@ class UnwrittenRows:
             self._single = []
 
     def all(self) -> Rows:
-        """All of them; nobody changes this array."""
+        """Return all rows. The array is never changed."""
         self._close_single()
         if self._chunks:
             self._joined = np.concatenate((self._joined, *self._chunks))
             self._chunks = []
         return self._joined
 
-    def between(self, first: int, behind: int) -> Rows:
-        """Those of some minutes."""
+    def between(self, first: int, end: int) -> Rows:
+        """Return the rows that are due in the minutes ``first`` to ``end``, exclusive."""
         rows = self.all()
-        return rows[(rows[:, DUE] >= first * MINUTE_MS) & (rows[:, DUE] < behind * MINUTE_MS)]
+        return rows[(rows[:, DUE] >= first * MINUTE_MS) & (rows[:, DUE] < end * MINUTE_MS)]
 
-    def first_from(self, minute: int) -> int | None:
-        """The first minute from this one on, of which something was said."""
+    def first_minute(self, minute: int) -> int | None:
+        """Return the first minute at or after ``minute`` that has rows, or ``None``."""
         dues = self.all()[:, DUE]
         dues = dues[dues >= minute * MINUTE_MS]
         return int(dues.min()) // MINUTE_MS if dues.size else None
 
     def take_below(self, log_offset: int) -> Rows:
-        """Those that records below a log offset have said: they are the taker's from now on."""
+        """Remove and return the rows whose cause is below ``log_offset``."""
         rows = self.all()
         count = int(np.searchsorted(rows[:, CAUSE], log_offset))
         self._joined = rows[count:].copy() if count < len(rows) else _NONE
         return rows[:count]
 
     def insert(self, rows: Rows) -> None:
-        """More of them, wherever their records stand in the log."""
+        """Add ``rows`` at the positions of their causes."""
         rows = np.concatenate((self.all(), rows))
         self._joined = rows[np.argsort(rows[:, CAUSE], kind="stable")]
 
     def put_back(self, rows: Rows) -> None:
-        """The first of all again, where taking them was in vain."""
+        """Return rows that ``take_below`` removed."""
         self._joined = np.concatenate((rows, self.all()))

@@ -1,7 +1,8 @@
-"""Timers that are due at another time than their record says, among the entries of bucket files.
+"""Entries of rescheduled timers in bucket files, which have another due time than their record.
 
-Their entries are marked, because the files may lack that one has ended: at a crash they may know less than the state does, and what is told again
-from the log does not say when a moved timer was due. So of each marked entry the state is asked.
+Such entries are marked. After a crash, the files may lack the end of a timer, and the records of
+the log do not have the due time of a rescheduled one. The state decides for each marked entry
+whether it still applies.
 """
 
 from __future__ import annotations
@@ -13,23 +14,23 @@ import numpy as np
 
 from litemq.storage.timers.entries import Entries
 
-__all__ = ["MOVED", "true_timers"]
+__all__ = ["MOVED", "resolve_moved"]
 
-MOVED: Final = 1 << 31  # the mark, in a size
+MOVED: Final = 1 << 31  # the mark, a bit of an entry's size
 
 
-def true_timers(live: Entries, moved: Mapping[int, int]) -> Entries:
-    """Timers that wait, as entries say, without those that wait elsewhere or have ended; ``moved`` has the due times of all that were moved and wait.
+def resolve_moved(live: Entries, moved: Mapping[int, int]) -> Entries:
+    """Remove the stale entries of rescheduled timers from ``live``, and the marks of the others.
 
-    They come without the mark.
+    ``moved`` has the due times of all rescheduled timers that have not ended.
     """
-    asked = (live["size"] & MOVED) > 0
+    uncertain = (live["size"] & MOVED) > 0
     if moved:
-        asked |= np.isin(live["pending"], np.fromiter(moved, np.int64, len(moved)))
-    if not asked.any():
+        uncertain |= np.isin(live["pending"], np.fromiter(moved, np.int64, len(moved)))
+    if not uncertain.any():
         return live
-    kept = ~asked
-    for number in np.flatnonzero(asked).tolist():
+    kept = ~uncertain
+    for number in np.flatnonzero(uncertain).tolist():
         kept[number] = moved.get(int(live["pending"][number])) == int(live["due"][number])
     live = live[kept]
     live["size"] &= MOVED - 1

@@ -1,4 +1,4 @@
-"""The bare machine: what its figures are, and that they leave no file."""
+"""Baselines of the bare machine: plausible values, and no file left."""
 
 import tempfile
 from pathlib import Path

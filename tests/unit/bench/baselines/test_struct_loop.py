@@ -1,4 +1,4 @@
-"""The plain loop over records: it reads the rows that ``litemq-log`` reads."""
+"""Baseline source ``litemq-struct-loop``: reads the same rows as ``litemq-log``."""
 
 from pathlib import Path
 
@@ -16,9 +16,22 @@ def test_the_loop_and_the_columns_read_the_same_rows(tmp_path: Path) -> None:
     store.close()
     source = StructLoopSource({"path": str(tmp_path), "parts": "100"})
     reader = source.reader(source.schema())
-    looped = [dict(zip(MESSAGE_SCHEMA.names, row, strict=True)) for part in reader.partitions() for row in reader.read(part)]
+    looped = [
+        dict(zip(MESSAGE_SCHEMA.names, row, strict=True)) for part in reader.partitions() for row in reader.read(part)
+    ]
 
-    names = ("message_id", "topic", "queue_id", "queue_offset", "tags", "keys", "body", "born_timestamp", "commitlog_offset", "size")
+    names = (
+        "message_id",
+        "topic",
+        "queue_id",
+        "queue_offset",
+        "tags",
+        "keys",
+        "body",
+        "born_timestamp",
+        "commitlog_offset",
+        "size",
+    )
     decoded = []
     for part in plan_parts(LogOptions((str(tmp_path),))):
         for batch in read_part(part, RowSelection(names)):

@@ -1,4 +1,4 @@
-"""The figures of every suite, measured at a small scale."""
+"""Figures of every suite, measured at a small scale."""
 
 import pytest
 

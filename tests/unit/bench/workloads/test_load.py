@@ -1,4 +1,4 @@
-"""The load on a cluster, measured on one in memory: what was sent is counted, and slow moments are."""
+"""Load measurements on a cluster in memory: messages and slow moments are counted."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ URL = "memory://load"
 
 
 class Ticks:
-    """A clock on which a millisecond passes each time that somebody looks at it."""
+    """A clock that advances by a millisecond per reading."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -31,13 +31,13 @@ class Ticks:
 
 
 def _instead(module: ModuleType, **others: Any) -> SimpleNamespace:
-    """A module with some of its functions exchanged."""
+    """A module with some functions replaced."""
     return SimpleNamespace(**{**vars(module), **others})
 
 
 @pytest.fixture
 def ticks(monkeypatch: pytest.MonkeyPatch) -> Ticks:
-    """What a measurement takes for time."""
+    """Replace the clock of the measurements."""
     ticks = Ticks()
     monkeypatch.setattr(load, "time", _instead(time, perf_counter=ticks.seconds, perf_counter_ns=ticks.nanoseconds))
     return ticks
@@ -49,7 +49,14 @@ def test_what_is_sent_is_counted_and_can_be_read(batch: bool) -> None:
         async with AsyncClient(URL):  # the cluster lives as long as somebody is connected
             told: list[int] = []
             sent = await measure_send(
-                URL, connections=2, in_flight=4, size=100, messages=3000, durability="memory", batch=batch, progress=told.append
+                URL,
+                connections=2,
+                in_flight=4,
+                size=100,
+                messages=3000,
+                durability="memory",
+                batch=batch,
+                progress=told.append,
             )
             assert told[-1] == 3000
             return sent, await measure_consume(URL, messages=3000, seconds=HANG_S)
@@ -109,7 +116,7 @@ def test_how_long_must_be_said() -> None:
 
 
 def test_latency_counts_from_when_a_message_was_meant_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sender that is held up for 200 ms sends those messages late: they are slow, though each by itself was fast."""
+    """A sender that stalls for 200 ms sends those messages late; their latency includes the stall."""
     holds = [0.2]
 
     async def sleep(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The rows that Spark's figures are measured on: as many as are said, of the size that is said, and all different."""
+"""Rows of the Spark suite: their number, size and variety."""
 
 from pathlib import Path
 

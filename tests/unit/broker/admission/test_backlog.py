@@ -1,4 +1,4 @@
-"""A queue that runs too far ahead of a group, and what members of groups do not get to see."""
+"""The backlog limit, and the messages that members of groups do not see."""
 
 import asyncio
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from litemq.broker.limits import BrokerLimits
 from litemq.clock import FakeClock
 from litemq.errors import BacklogFullError
-from litemq.format.dead_letters import story_of
+from litemq.format.dead_letters import history_from_properties
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.messages import decode_messages
 from litemq.format.record_decode import decode_record
@@ -31,18 +31,26 @@ async def _dead(store: Store) -> list[tuple[str, DeadReason, str]]:
     await store.confirmed(store.log_end)
     topic = store.state.topic("%DLQ%orders")
     key = QueueKey(0 if topic is None else topic.topic_id, 0)
-    letters = [decode_record(bytes(store.read_queue(key, at, 1)), limits=STORED_LIMITS) for at in range(store.state.next.get(key, 0))]
-    stories = [(letter.record.message_id, story_of(letter.record.properties)) for letter in letters]
-    return [(name, story.reason, story.group) for name, story in stories]
+    dead_letters = [
+        decode_record(bytes(store.read_queue(key, at, 1)), limits=STORED_LIMITS)
+        for at in range(store.state.end_offsets.get(key, 0))
+    ]
+    histories = [
+        (dead_letter.record.message_id, history_from_properties(dead_letter.record.properties))
+        for dead_letter in dead_letters
+    ]
+    return [(name, history.reason, history.group) for name, history in histories]
 
 
 @pytest.mark.parametrize("by_topic", [True, False])
 def test_a_full_queue_refuses_until_the_slowest_group_has_caught_up(by_topic: bool, tmp_path: Path) -> None:
     async def main() -> None:
-        async with running_broker("memory", tmp_path, BrokerLimits(max_backlog=10_000_000 if by_topic else 10)) as broker:
+        async with running_broker(
+            "memory", tmp_path, BrokerLimits(max_backlog=10_000_000 if by_topic else 10)
+        ) as broker:
             ann = Leaser(broker)
             await _create(ann, **({"max_backlog": 10} if by_topic else {}))
-            await ann.send(records(30))  # nobody reads it: nobody is behind
+            await ann.send(records(30))  # no group reads it, so none is behind
             await ann.ask_for(1, group="audit", from_latest=True)
             got = await ann.ask_for(100, from_latest=False)
             await ann.ack(*got[:-5])
@@ -59,7 +67,7 @@ def test_a_full_queue_refuses_until_the_slowest_group_has_caught_up(by_topic: bo
 
 
 @KINDS
-def test_what_is_too_much_dies_for_the_group_that_is_behind(kind: Kind, tmp_path: Path) -> None:
+def test_messages_beyond_the_limit_become_dead_letters_of_the_slow_group(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Leaser(broker)
@@ -82,7 +90,7 @@ def test_what_is_too_much_dies_for_the_group_that_is_behind(kind: Kind, tmp_path
 
 
 @KINDS
-def test_members_do_not_see_what_is_too_old_or_done(kind: Kind, tmp_path: Path) -> None:
+def test_members_do_not_see_expired_or_consumed_messages(kind: Kind, tmp_path: Path) -> None:
     clock = FakeClock()
 
     async def main() -> None:

@@ -12,7 +12,9 @@ def test_the_longer_wait_counts() -> None:
     quotas = Quotas(clock, 10, 1_000)
     quotas.take("ann", 20, 5_000)
     for _ in range(2):  # a refused request does not count
-        with pytest.raises(QuotaExceededError, match=r"10 messages or 1,000 bytes a second: send again in 4\.000 s") as refused:
+        with pytest.raises(
+            QuotaExceededError, match=r"10 messages or 1,000 bytes per second: retry in 4\.000 s"
+        ) as refused:
             quotas.take("ann", 100, 100)
         assert refused.value.retry_after_ms == 4000
     quotas.take("bob", 1, 1)
@@ -26,5 +28,5 @@ def test_a_rate_of_zero_is_no_quota() -> None:
     assert quotas.is_on
     quotas.take("ann", 1_000_000, 100)
     quotas.take("ann", 1_000_000, 1)
-    with pytest.raises(QuotaExceededError, match="more than 100 bytes a second"):
+    with pytest.raises(QuotaExceededError, match="quota of 100 bytes per second"):
         quotas.take("ann", 1, 1)

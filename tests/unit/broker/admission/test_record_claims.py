@@ -1,30 +1,39 @@
-"""What sends claim: the same by column as one by one."""
+"""Claims of sent records: the same by column as one by one."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.broker.admission.record_claims import claims_of, priorities_of, uniform_claims
+from litemq.broker.admission.record_claims import queue_priorities, read_claims, read_uniform_claims
 from litemq.errors import InvalidArgumentError, LiteMQError
 from litemq.format.record_encode import RecordTemplate
 from litemq.types import Durability
 from support.callers import records
 
 SENDS = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 2), st.sampled_from(Durability), st.integers(1, 2), st.booleans()),
+    st.tuples(
+        st.integers(0, 3),
+        st.integers(0, 5),
+        st.integers(0, 2),
+        st.sampled_from(Durability),
+        st.integers(1, 2),
+        st.booleans(),
+    ),
     min_size=1,
     max_size=12,
 )
 
 
 @given(SENDS)
-def test_by_column_as_one_by_one(sends: list[tuple[int, int, int, Durability, int, bool]]) -> None:
+def test_columns_and_single_reads_return_the_same_claims(
+    sends: list[tuple[int, int, int, Durability, int, bool]],
+) -> None:
     batches = [
         records(count, first=sequence, producer_id=producer, level=level, delay_time=1 if delayed else 0)
         for producer, sequence, _, level, count, delayed in sends
     ]
     queue_ids = [queue_id for _, _, queue_id, _, _, _ in sends]
-    uniform = uniform_claims(bytearray().join(batches), list(map(len, batches)), 16, queue_ids)
+    uniform = read_uniform_claims(bytearray().join(batches), list(map(len, batches)), 16, queue_ids)
     plain = all(count == 1 and not delayed and level < Durability.REPLICAS for _, _, _, level, count, delayed in sends)
     if not plain or len({level for _, _, _, level, _, _ in sends}) > 1:
         assert uniform is None  # each is looked at by itself
@@ -34,7 +43,7 @@ def test_by_column_as_one_by_one(sends: list[tuple[int, int, int, Durability, in
     expected: list[tuple[tuple[int, int, int], int]] = []
     reached: dict[tuple[int, int, int], int] = {}
     for batch, queue_id in zip(batches, queue_ids, strict=True):
-        producer_id, sequence, count, level, due = claims_of(batch)
+        producer_id, sequence, count, level, due = read_claims(batch)
         assert (count, level, due) == (1, uniform.level, 0)
         pair = (producer_id, 16, queue_id)
         if producer_id:
@@ -44,37 +53,37 @@ def test_by_column_as_one_by_one(sends: list[tuple[int, int, int, Durability, in
     assert sorted(uniform.sequences) == sorted(expected)
 
 
-def test_what_is_no_record_is_looked_at_by_itself() -> None:
+def test_invalid_records_have_no_uniform_claims() -> None:
     good = records(producer_id=1)
     for bad in (b"", b"x" * 200, good[:-8]):
-        assert uniform_claims(bytearray(good + bad), [len(good), len(bad)], 16, [0, 0]) is None
+        assert read_uniform_claims(bytearray(good + bad), [len(good), len(bad)], 16, [0, 0]) is None
         with pytest.raises(LiteMQError):
-            claims_of(bad)
+            read_claims(bad)
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_record_belongs_to_a_queue_of_its_class(count: int) -> None:
+def test_a_priority_must_match_the_class_of_the_queue(count: int) -> None:
     def batch(priority: int) -> bytes:
         template = RecordTemplate("orders", priority=priority)
         return b"".join(template.encode(b"x", sequence=n) for n in range(count))
 
     for queue_id in range(16):
-        priorities = priorities_of(queue_id, has_priorities=True)
+        priorities = queue_priorities(queue_id, has_priorities=True)
         for priority in (0, 31, 32, 128, 255):
             if priority // 32 == queue_id % 8:
-                assert claims_of(batch(priority), priorities)[2] == count
+                assert read_claims(batch(priority), priorities)[2] == count
             else:
-                with pytest.raises(InvalidArgumentError, match="it belongs to queue"):
-                    claims_of(batch(priority), priorities)
-    assert claims_of(batch(128))[2] == count
+                with pytest.raises(InvalidArgumentError, match="send to queue"):
+                    read_claims(batch(priority), priorities)
+    assert read_claims(batch(128))[2] == count
     with pytest.raises(InvalidArgumentError, match="has no priorities"):
-        claims_of(batch(129))
+        read_claims(batch(129))
 
 
-def test_by_column_a_class_is_looked_at_too() -> None:
+def test_uniform_claims_check_the_class_of_the_queue() -> None:
     template = RecordTemplate("orders", priority=255)
     batches = [template.encode(b"x") for _ in range(3)]
     joined, sizes = bytearray().join(batches), list(map(len, batches))
-    assert uniform_claims(joined, sizes, 16, [7, 15, 7], has_priorities=True) is not None
-    assert uniform_claims(joined, sizes, 16, [7, 8, 7], has_priorities=True) is None
-    assert uniform_claims(joined, sizes, 16, [7, 15, 7]) is None
+    assert read_uniform_claims(joined, sizes, 16, [7, 15, 7], has_priorities=True) is not None
+    assert read_uniform_claims(joined, sizes, 16, [7, 8, 7], has_priorities=True) is None
+    assert read_uniform_claims(joined, sizes, 16, [7, 15, 7]) is None

@@ -1,4 +1,4 @@
-"""Dead letters go back to their topic once each, whoever asks and however often."""
+"""Redrive: each dead letter goes back to its topic at most once."""
 
 import asyncio
 from collections.abc import Iterator
@@ -24,14 +24,14 @@ from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
 from litemq.types import DeadReason, RecordKind
 from support.callers import records
-from support.dead_letters import Death, bury
+from support.dead_letters import Death, write_dead_letters
 from support.waiting import eventually
 
 CONFIG = StoreConfig(segment_bytes=8 << 20)
 
 
 class Desk(QueueListener):
-    """A store with a topic of four queues, ten messages in queue 2, and who redrives."""
+    """A store with a topic of four queues, ten messages in queue 2, and its redrives."""
 
     def __init__(self, store: Store, clock: FakeClock) -> None:
         self.store = store
@@ -42,8 +42,8 @@ class Desk(QueueListener):
 
     @cached_property
     def redrives(self) -> Redrives:
-        """Made on the event loop of the test."""
-        context = BrokerContext.over(self.store, self.clock, BrokerLimits())
+        """Create the redrives on the event loop of the test."""
+        context = BrokerContext.create(self.store, self.clock, BrokerLimits())
         context.events.add(self)
         return Redrives(context, self.reader)
 
@@ -51,12 +51,16 @@ class Desk(QueueListener):
         self.grown += keys
 
     def fill(self, count: int = 10, queue_id: int = 2, expire_at: int = 0) -> None:
-        first = self.store.state.next.get(QueueKey(self.topic.topic_id, queue_id), 0)
-        appended = self.store.append(bytearray(records(count, first=first, expire_at=expire_at)), self.topic.topic_id, queue_id)
+        first = self.store.state.end_offsets.get(QueueKey(self.topic.topic_id, queue_id), 0)
+        appended = self.store.append(
+            bytearray(records(count, first=first, expire_at=expire_at)), self.topic.topic_id, queue_id
+        )
         self.store.wait_confirmed(appended.end)
 
     def queue(self, queue_id: int = 2) -> list[MessageFields]:
-        return decode_messages(bytes(self.store.read_queue(QueueKey(self.topic.topic_id, queue_id), 0, 10_000, 1 << 30)))
+        return decode_messages(
+            bytes(self.store.read_queue(QueueKey(self.topic.topic_id, queue_id), 0, 10_000, 1 << 30))
+        )
 
     async def all(self, selection: DeadSelection | None = None, **options: bool | int) -> Redrive:
         redrive = self.redrives.begin("orders", selection or DeadSelection(), **options)  # type: ignore[arg-type]
@@ -73,10 +77,10 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     store.close()
 
 
-def test_each_goes_back_to_its_queue_once_as_it_was(desk: Desk) -> None:
+def test_each_dead_letter_goes_back_to_its_queue_once_unchanged(desk: Desk) -> None:
     async def main() -> None:
         desk.fill()
-        dead_letters = bury(desk.store, "orders", 2, range(10))
+        dead_letters = write_dead_letters(desk.store, "orders", 2, range(10))
         assert desk.reader.topics() == {"orders": 10}
         first = await desk.all()
         assert (first.state, first.dead_letters, first.selected, first.done) == ("done", 10, 10, 10)
@@ -95,14 +99,14 @@ def test_each_goes_back_to_its_queue_once_as_it_was(desk: Desk) -> None:
     asyncio.run(main())
 
 
-def test_only_those_that_are_meant_and_what_cannot_live_stays(desk: Desk) -> None:
+def test_only_selected_dead_letters_go_back_and_expired_ones_stay(desk: Desk) -> None:
     async def main() -> None:
         desk.fill(4)
         desk.fill(2, queue_id=1, expire_at=desk.clock.wall_ms() + 5_000)
-        bury(desk.store, "orders", 2, [0, 1], Death(error="ValueError: 1"))
-        bury(desk.store, "orders", 2, [2], Death(error="KeyError: 2", group="audit"))
-        bury(desk.store, "orders", 2, [3], Death(reason=DeadReason.CONSUME_ERROR, detail=UNDECODABLE))
-        bury(desk.store, "orders", 1, [0, 1], Death(reason=DeadReason.TTL_EXPIRED, error=""))
+        write_dead_letters(desk.store, "orders", 2, [0, 1], Death(error="ValueError: 1"))
+        write_dead_letters(desk.store, "orders", 2, [2], Death(error="KeyError: 2", group="audit"))
+        write_dead_letters(desk.store, "orders", 2, [3], Death(reason=DeadReason.CONSUME_ERROR, detail=UNDECODABLE))
+        write_dead_letters(desk.store, "orders", 1, [0, 1], Death(reason=DeadReason.TTL_EXPIRED, error=""))
         audit = await desk.all(DeadSelection(group="audit"))
         assert (audit.dead_letters, audit.examined, audit.selected, audit.done) == (6, 6, 1, 1)
         desk.clock.advance(10)
@@ -119,7 +123,7 @@ def test_only_those_that_are_meant_and_what_cannot_live_stays(desk: Desk) -> Non
 def test_a_dry_run_counts_and_changes_nothing(desk: Desk) -> None:
     async def main() -> None:
         desk.fill()
-        bury(desk.store, "orders", 2, range(10))
+        write_dead_letters(desk.store, "orders", 2, range(10))
         end = desk.store.log_end
         for drop in (False, True):
             plan = await desk.all(dry_run=True, drop=drop)
@@ -129,10 +133,10 @@ def test_a_dry_run_counts_and_changes_nothing(desk: Desk) -> None:
     asyncio.run(main())
 
 
-def test_two_at_once_send_each_letter_once(desk: Desk) -> None:
+def test_two_concurrent_redrives_send_each_dead_letter_once(desk: Desk) -> None:
     async def main() -> None:
         desk.fill(600)
-        bury(desk.store, "orders", 2, range(600))
+        write_dead_letters(desk.store, "orders", 2, range(600))
         redrives = await asyncio.gather(*(desk.all() for _ in range(3)))
         assert sum(one.done for one in redrives) == 600
         for one in redrives:
@@ -142,10 +146,10 @@ def test_two_at_once_send_each_letter_once(desk: Desk) -> None:
     asyncio.run(main())
 
 
-def test_no_faster_than_said_and_stopped_where_it_is(desk: Desk) -> None:
+def test_a_redrive_keeps_its_rate_and_can_be_cancelled(desk: Desk) -> None:
     async def main() -> None:
         desk.fill(100)
-        bury(desk.store, "orders", 2, range(100))
+        write_dead_letters(desk.store, "orders", 2, range(100))
         redrive = desk.redrives.begin("orders", DeadSelection(), messages_per_s=50)
         await eventually(lambda: redrive.done == 5)  # a tenth of a second's worth at once, and time stands still
         desk.clock.advance(0.1)
@@ -160,14 +164,14 @@ def test_no_faster_than_said_and_stopped_where_it_is(desk: Desk) -> None:
     asyncio.run(main())
 
 
-def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
-    """What was sent on is no dead letter any more, whatever is rebuilt from the log."""
+def test_a_redrive_continues_after_a_restart(tmp_path: Path) -> None:
+    """A redriven dead letter stays redriven if the state is rebuilt from the log."""
 
     async def first() -> None:
         store = DiskStore(tmp_path, CONFIG, FakeClock())
         desk = Desk(store, FakeClock())
         desk.fill(20)
-        bury(store, "orders", 2, range(20))
+        write_dead_letters(store, "orders", 2, range(20))
         await desk.all(DeadSelection(message_ids=frozenset(f"m-{number}" for number in range(5))))
         await desk.all(DeadSelection(message_ids=frozenset({"m-5", "m-6"})), drop=True)
         store.close()
@@ -186,10 +190,10 @@ def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
     asyncio.run(second())
 
 
-def test_without_its_topic_a_letter_stays(desk: Desk) -> None:
+def test_dead_letters_of_a_deleted_topic_stay(desk: Desk) -> None:
     async def main() -> None:
         desk.fill()
-        bury(desk.store, "orders", 2, range(3))
+        write_dead_letters(desk.store, "orders", 2, range(3))
         desk.store.delete_topic("orders")
         with pytest.raises(TopicNotFoundError, match="litemq topic create orders"):
             desk.redrives.begin("orders", DeadSelection())
@@ -201,12 +205,12 @@ def test_without_its_topic_a_letter_stays(desk: Desk) -> None:
     asyncio.run(main())
 
 
-def test_so_many_at_a_time(desk: Desk) -> None:
+def test_the_number_of_running_redrives_is_bounded(desk: Desk) -> None:
     async def main() -> None:
         desk.fill(100)
-        bury(desk.store, "orders", 2, range(100))
+        write_dead_letters(desk.store, "orders", 2, range(100))
         running = [desk.redrives.begin("orders", DeadSelection(), messages_per_s=1) for _ in range(8)]
-        with pytest.raises(OverloadedError, match="8 redrives run here already"):
+        with pytest.raises(OverloadedError, match="8 redrives are running"):
             desk.redrives.begin("orders", DeadSelection())
         for redrive in running:
             desk.redrives.cancel(redrive.redrive_id)
@@ -217,23 +221,25 @@ def test_so_many_at_a_time(desk: Desk) -> None:
     asyncio.run(main())
 
 
-def test_as_other_records_than_those_that_died(desk: Desk) -> None:
+def test_edited_records_replace_dead_letters(desk: Desk) -> None:
     async def main() -> None:
         desk.fill(3)
-        dead_letters = bury(desk.store, "orders", 2, range(3))
+        dead_letters = write_dead_letters(desk.store, "orders", 2, range(3))
         template = RecordTemplate("orders")
         changed = b"".join(template.encode(b"mended", message_id=f"m-{number}") for number in range(3))
-        assert await desk.redrives.send_on_changed("orders", dead_letters, changed) == [True, True, True]
-        assert await desk.redrives.send_on_changed("orders", dead_letters, changed) == [False, False, False]
-        assert [(one.message_id, one.body) for one in desk.queue()[3:]] == [(f"m-{number}", b"mended") for number in range(3)]
+        assert await desk.redrives.send_edited("orders", dead_letters, changed) == [True, True, True]
+        assert await desk.redrives.send_edited("orders", dead_letters, changed) == [False, False, False]
+        assert [(one.message_id, one.body) for one in desk.queue()[3:]] == [
+            (f"m-{number}", b"mended") for number in range(3)
+        ]
 
     asyncio.run(main())
 
 
-def test_what_does_not_fit_together_is_refused(desk: Desk) -> None:
+def test_edited_records_must_match_their_dead_letters(desk: Desk) -> None:
     async def main() -> None:
         desk.fill(3)
-        dead_letters = bury(desk.store, "orders", 2, range(3))
+        dead_letters = write_dead_letters(desk.store, "orders", 2, range(3))
         end = desk.store.log_end
         orders, others = RecordTemplate("orders").encode(b"x"), RecordTemplate("others").encode(b"x")
         for offsets, batch, words in (
@@ -244,23 +250,23 @@ def test_what_does_not_fit_together_is_refused(desk: Desk) -> None:
             (list(range(1001)), orders, "1001 dead letters"),
         ):
             with pytest.raises(InvalidArgumentError, match=words):
-                await desk.redrives.send_on_changed("orders", offsets, batch)
+                await desk.redrives.send_edited("orders", offsets, batch)
         desk.store.create_topic("others", 1)
         with pytest.raises(InvalidArgumentError, match="not of topic 'others'"):
-            await desk.redrives.send_on_changed("others", dead_letters[:1], others)
+            await desk.redrives.send_edited("others", dead_letters[:1], others)
         message = desk.queue()[0].commitlog_offset
-        assert await desk.redrives.send_on_changed("orders", [message], orders) == [False]  # no dead letter stands there
+        assert await desk.redrives.send_edited("orders", [message], orders) == [False]  # no dead letter stands there
         assert desk.store.log_end >= end
         assert desk.reader.topics() == {"orders": 3}
 
     asyncio.run(main())
 
 
-def test_a_letter_is_read_whole(desk: Desk) -> None:
+def test_a_dead_letter_has_the_original_record(desk: Desk) -> None:
     desk.fill(1)
-    (at,) = bury(desk.store, "orders", 2, [0], Death(stack="a stack"))
+    (at,) = write_dead_letters(desk.store, "orders", 2, [0], Death(stack="a stack"))
     dead_letter = desk.reader.read(at)
     assert isinstance(dead_letter, DeadLetter)
     assert dead_letter.original().record.message_id == "m-0"
-    assert (dead_letter.story.stack, dead_letter.to_wire().error) == ("a stack", "ValueError: bad amount")
+    assert (dead_letter.history.stack, dead_letter.to_wire().error) == ("a stack", "ValueError: bad amount")
     assert desk.reader.read(desk.store.log_end) is None

@@ -1,4 +1,6 @@
-"""I10 for redrive: whatever is asked for in whatever order, and wherever the broker stops, each death ends once, and no message is lost or made."""
+"""Redrive under any order of requests and stops: each dead letter ends once, and no message is lost or
+duplicated (I10).
+"""
 
 import asyncio
 import shutil
@@ -22,10 +24,12 @@ from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
 from support.callers import records
-from support.dead_letters import Death, bury
+from support.dead_letters import Death, write_dead_letters
 
 GROUPS = st.sampled_from(["billing", "audit"])
-WHICH = st.integers(0, 1 << 16)  # of however many there are: how many died before a stop is a matter of time, and what is drawn must not be
+WHICH = st.integers(
+    0, 1 << 16
+)  # of however many there are: how many died before a stop is a matter of time, and what is drawn must not be
 CONFIG = StoreConfig(segment_bytes=8 << 20)
 
 
@@ -56,12 +60,12 @@ class RedriveMachine(RuleBasedStateMachine):
     @rule(group=GROUPS, queue_id=st.integers(0, 1), which=WHICH)
     def die(self, group: str, queue_id: int, which: int) -> None:
         key = QueueKey(self.topic.topic_id, queue_id)
-        following = self.store.state.next.get(key, 0)
+        following = self.store.state.end_offsets.get(key, 0)
         if following:
             self.store.wait_confirmed(self.store.log_end)
             offset = which % following
             (died,) = decode_messages(bytes(self.store.read_queue(key, offset, 1)))
-            (dead_letter,) = bury(self.store, "orders", queue_id, [offset], Death(group=group))
+            (dead_letter,) = write_dead_letters(self.store, "orders", queue_id, [offset], Death(group=group))
             self.dead.append((dead_letter, died.message_id, group))
 
     @rule(group=GROUPS | st.just(""), drop=st.booleans(), dry_run=st.booleans(), at_once=st.integers(1, 3))
@@ -69,8 +73,10 @@ class RedriveMachine(RuleBasedStateMachine):
         meant = [dead_letter for dead_letter in self.dead if not group or dead_letter[2] == group]
 
         async def main() -> list[Redrive]:
-            redrives = Redrives(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.reader)
-            begun = [redrives.begin("orders", DeadSelection(group=group), dry_run=dry_run, drop=drop) for _ in range(at_once)]
+            redrives = Redrives(BrokerContext.create(self.store, self.clock, BrokerLimits()), self.reader)
+            begun = [
+                redrives.begin("orders", DeadSelection(group=group), dry_run=dry_run, drop=drop) for _ in range(at_once)
+            ]
             await asyncio.gather(*(one.ended.wait() for one in begun))
             return begun
 
@@ -82,14 +88,17 @@ class RedriveMachine(RuleBasedStateMachine):
 
     @rule(drop=st.booleans(), which=WHICH, turns=st.integers(0, 3))
     def redrive_one_and_stop(self, drop: bool, which: int, turns: int) -> None:
-        """The broker stops while it is at it: what was appended counts, and nothing else."""
+        """Stop the broker during a redrive: only appended records count."""
         if self.dead:
             meant = self.dead[which % len(self.dead)]
 
             async def main() -> Redrive:
-                redrives = Redrives(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.reader)
+                redrives = Redrives(BrokerContext.create(self.store, self.clock, BrokerLimits()), self.reader)
                 begun = redrives.begin(
-                    "orders", DeadSelection(message_ids=frozenset({meant[1]}), group=meant[2]), drop=drop, messages_per_s=1
+                    "orders",
+                    DeadSelection(message_ids=frozenset({meant[1]}), group=meant[2]),
+                    drop=drop,
+                    messages_per_s=1,
                 )
                 for _ in range(turns):
                     await asyncio.sleep(0.001)
@@ -102,17 +111,17 @@ class RedriveMachine(RuleBasedStateMachine):
             self.end(alike[: redrive.done], drop=drop)
 
     @rule(which=st.lists(WHICH, min_size=1, max_size=4))
-    def mend(self, which: list[int]) -> None:
-        """A client sends changed records for letters, of which some may have ended before."""
+    def redrive_edited(self, which: list[int]) -> None:
+        """Send edited records for dead letters, some of which have already ended."""
         if self.dead:
             chosen = list({self.dead[one % len(self.dead)]: None for one in which})
             template = RecordTemplate("orders")
             batch = b"".join(template.encode(b"mended", message_id=message_id) for _, message_id, _ in chosen)
 
             async def main() -> list[list[bool]]:
-                redrives = Redrives(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.reader)
+                redrives = Redrives(BrokerContext.create(self.store, self.clock, BrokerLimits()), self.reader)
                 offsets = [dead_letter[0] for dead_letter in chosen]
-                return [await redrives.send_on_changed("orders", offsets, batch) for _ in range(2)]
+                return [await redrives.send_edited("orders", offsets, batch) for _ in range(2)]
 
             first, again = asyncio.run(main())
             assert (all(first), any(again)) == (True, False)
@@ -138,11 +147,13 @@ class RedriveMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         found: Counter[str] = Counter()
-        self.store.wait_confirmed(self.store.log_end)  # nobody reads before that, and the last redrive may have been stopped just then
+        self.store.wait_confirmed(self.store.log_end)  # readers see confirmed records only
         for queue_id in range(2):
             key = QueueKey(self.topic.topic_id, queue_id)
-            if key in self.store.state.next:
-                found.update(one.message_id for one in decode_messages(bytes(self.store.read_queue(key, 0, 1 << 30, 1 << 30))))
+            if key in self.store.state.end_offsets:
+                found.update(
+                    one.message_id for one in decode_messages(bytes(self.store.read_queue(key, 0, 1 << 30, 1 << 30)))
+                )
         assert found == self.copies
         self.store.close()
         shutil.rmtree(self.folder)

@@ -1,4 +1,6 @@
-"""Every message ends acknowledged or in the dead letters, once: under any order of requests, time, and stops of the broker."""
+"""Delivery under any order of requests, time and stops: every message ends once, acknowledged or as a
+dead letter.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from litemq.broker.broker import Broker
 from litemq.clock import FakeClock
 from litemq.errors import LeaseLostError
-from litemq.format.dead_letters import original_of, story_of
+from litemq.format.dead_letters import history_from_properties, original_record
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record_decode import decode_record
 from litemq.storage.config import StoreConfig
@@ -34,7 +36,7 @@ TOPIC = QueueKey(16, 0)
 
 
 class Deliveries(RuleBasedStateMachine):
-    """Two consumers of a group, who may be late, and a broker that may stop at any time."""
+    """Two consumers of a group, which may be late, and a broker that may stop at any time."""
 
     on_disk: ClassVar[bool] = False
 
@@ -46,14 +48,16 @@ class Deliveries(RuleBasedStateMachine):
         self._expire_at: dict[str, int] = {}
         self._tries: dict[str, int] = {}
         self._held: dict[str, Got] = {}  # the latest lease of each message
-        self._until: dict[str, int] = {}  # nobody else may have it before
+        self._until: dict[str, int] = {}  # no other consumer may have it before
         self._late: list[Got] = []
         self._done: set[str] = set()
 
     def _open(self) -> MemoryStore | DiskStore:
         if not self.on_disk:
             return MemoryStore(self._clock)
-        return DiskStore(Path(self._directory.name), StoreConfig(segment_bytes=8 << 20, checkpoint_interval_ms=0), self._clock)
+        return DiskStore(
+            Path(self._directory.name), StoreConfig(segment_bytes=8 << 20, checkpoint_interval_ms=0), self._clock
+        )
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(work)
@@ -63,7 +67,7 @@ class Deliveries(RuleBasedStateMachine):
         self._ann = Leaser(self._broker)
 
     async def _settled(self) -> None:
-        """What was written is safe, and everybody has heard of it."""
+        """Wait until all records are confirmed and all requests are answered."""
         assert self._broker is not None
         await self._broker.fire_due()
         await self._store.confirmed(self._store.log_end)
@@ -91,7 +95,9 @@ class Deliveries(RuleBasedStateMachine):
         for got in self._run(self._ask(most, lease_ms)):
             self._take(got, self._clock.wall_ms() + lease_ms)
         self._run(self._settled())
-        for name in self._dead().keys() & self._held.keys():  # the lease had ended, and it was too old, or tried too often
+        for name in (
+            self._dead().keys() & self._held.keys()
+        ):  # the lease had ended, and it was too old, or tried too often
             assert self._until[name] <= self._clock.wall_ms()
             self._late.append(self._held.pop(name))
 
@@ -129,7 +135,11 @@ class Deliveries(RuleBasedStateMachine):
         self._done.add(got.message_id)
 
     @precondition(lambda self: self._held)
-    @rule(which=st.lists(st.integers(0, 20), min_size=1, max_size=3), delay_ms=st.sampled_from([0, 50, 500]), final=st.booleans())
+    @rule(
+        which=st.lists(st.integers(0, 20), min_size=1, max_size=3),
+        delay_ms=st.sampled_from([0, 50, 500]),
+        final=st.booleans(),
+    )
     def fail(self, which: list[int], delay_ms: int, final: bool) -> None:
         for got in self._chosen(which):
             assert self._run(self._ann.fail(got, delay_ms=delay_ms, max_retries=MAX_RETRIES, final=final)) == []
@@ -183,10 +193,10 @@ class Deliveries(RuleBasedStateMachine):
         if self._broker is None:
             return
         state = self._store.state
-        progress = state.delivery.progress
+        progress = state.parts.progress
         for (group, key), offset in progress.offsets.items():
-            queue = progress.of_queue(group, key)
-            assert 0 <= offset <= state.next.get(key, 0)
+            queue = progress.queue(group, key)
+            assert 0 <= offset <= state.end_offsets.get(key, 0)
             if queue is not None:
                 assert all(begin > offset for begin, _ in queue.done)
                 assert all(lease.begin >= offset for lease in queue.leases)
@@ -197,11 +207,11 @@ class Deliveries(RuleBasedStateMachine):
             return {}
         key = QueueKey(facts.topic_id, 0)
         dead: dict[str, DeadReason] = {}
-        for offset in range(self._store.state.next.get(key, 0)):
-            letter = decode_record(bytes(self._store.read_queue(key, offset, 1)), limits=STORED_LIMITS).record
-            name = original_of(letter).record.message_id
+        for offset in range(self._store.state.end_offsets.get(key, 0)):
+            dead_letter = decode_record(bytes(self._store.read_queue(key, offset, 1)), limits=STORED_LIMITS).record
+            name = original_record(dead_letter).record.message_id
             assert name not in dead, "it died twice"
-            dead[name] = story_of(letter.properties).reason
+            dead[name] = history_from_properties(dead_letter.properties).reason
         return dead
 
     def teardown(self) -> None:
@@ -217,7 +227,7 @@ class Deliveries(RuleBasedStateMachine):
             self._loop.close()
 
     def _drain(self) -> None:
-        """In the end everything was given to somebody who was done with it, or is dead."""
+        """Consume until every message is acknowledged or a dead letter."""
         for _ in range(MAX_RETRIES + 3):
             self._clock.advance(10)
             self._run(self._settled())
@@ -231,11 +241,11 @@ class Deliveries(RuleBasedStateMachine):
         assert self._done | set(dead) == {f"m-{number}" for number in range(self._sent)}
         for name, reason in dead.items():
             assert reason is not DeadReason.TTL_EXPIRED or self._expire_at[name]
-        assert not list(self._store.state.delivery.tries)
+        assert not list(self._store.state.parts.tries)
 
 
 class DeliveriesOnDisk(Deliveries):
-    """The same, where a stop takes everything but the files."""
+    """The same on disk: a stop loses everything but the files."""
 
     on_disk = True
 

@@ -1,4 +1,4 @@
-"""What is given out under leases: only what a filter wants, and the highest priority first."""
+"""Grants: only messages that the filter accepts, and the highest priority first."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +21,9 @@ KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 
 def _records(first: int, count: int, *, priority: int = 128) -> bytes:
     return b"".join(
-        encode_record(Record("orders", message_id=str(n), tags=("AB"[n % 10 == 0],), properties={"n": str(n)}, priority=priority))
+        encode_record(
+            Record("orders", message_id=str(n), tags=("AB"[n % 10 == 0],), properties={"n": str(n)}, priority=priority)
+        )
         for n in range(first, first + count)
     )
 
@@ -32,7 +34,9 @@ def _numbers(got: list[Got]) -> list[int]:
 
 @KINDS
 @pytest.mark.parametrize(("text", "is_sql"), [("B", False), ("n LIKE '%0'", True), ("tags = 'B' AND n >= 0", True)])
-def test_only_what_is_wanted_is_given_out_and_the_rest_is_done(kind: Kind, text: str, is_sql: bool, tmp_path: Path) -> None:
+def test_messages_that_the_filter_rejects_count_as_consumed(
+    kind: Kind, text: str, is_sql: bool, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Leaser(broker)
@@ -56,7 +60,7 @@ def test_only_what_is_wanted_is_given_out_and_the_rest_is_done(kind: Kind, text:
 
 
 @KINDS
-def test_a_filter_waits_for_what_it_wants(kind: Kind, tmp_path: Path) -> None:
+def test_a_request_with_a_filter_waits_for_a_match(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann, bob = Leaser(broker, "ann"), Leaser(broker, "bob")
@@ -72,8 +76,10 @@ def test_a_filter_waits_for_what_it_wants(kind: Kind, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wait_ms", [0, 60_000])
-def test_a_long_look_is_cut_and_goes_on(wait_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others have their turn in between; nobody is told that there is nothing before all was looked at."""
+def test_a_long_scan_is_interrupted_and_continues(
+    wait_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other requests run in between, and no request is answered empty before the scan has reached the end."""
     monkeypatch.setattr(granting, "_LOOKING_SECONDS", 0)
 
     async def main() -> None:
@@ -88,7 +94,7 @@ def test_a_long_look_is_cut_and_goes_on(wait_ms: int, tmp_path: Path, monkeypatc
     asyncio.run(main())
 
 
-def test_a_filter_that_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_an_invalid_filter_is_refused_without_effect(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Leaser(broker)
@@ -101,7 +107,7 @@ def test_a_filter_that_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> N
 
 
 @KINDS
-def test_what_is_tried_again_passes_the_filter(kind: Kind, tmp_path: Path) -> None:
+def test_a_retried_message_matches_the_filter(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Leaser(broker)
@@ -115,7 +121,7 @@ def test_what_is_tried_again_passes_the_filter(kind: Kind, tmp_path: Path) -> No
     asyncio.run(main())
 
 
-# Priorities -------------------------------------------------------------------------------------------------------------------
+# Priorities ---------------------------------------------------------------------------------------
 
 
 async def _with_priorities(asking: Leaser, *, weighted: bool = False) -> None:
@@ -146,7 +152,7 @@ def test_the_highest_class_comes_first(kind: Kind, tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_weighted_classes_all_have_their_share(tmp_path: Path) -> None:
+def test_all_weighted_classes_get_their_share(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Leaser(broker)
@@ -157,7 +163,7 @@ def test_weighted_classes_all_have_their_share(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_what_is_tried_again_comes_before_all_priorities(tmp_path: Path) -> None:
+def test_retries_come_before_all_priorities(tmp_path: Path) -> None:
     clock = FakeClock()
 
     async def main() -> None:

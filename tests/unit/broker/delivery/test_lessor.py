@@ -1,4 +1,4 @@
-"""Leases, asked for as a client does."""
+"""Leases: grants, settlements, extensions and expiry, by requests of a client."""
 
 import asyncio
 from pathlib import Path
@@ -29,7 +29,7 @@ def _pass(broker: Broker, clock: FakeClock, seconds: float) -> None:
 
 
 @KINDS
-def test_what_is_acked_is_done_and_the_rest_comes_again(kind: Kind, tmp_path: Path) -> None:
+def test_acked_messages_are_done_and_the_others_are_leased_again(kind: Kind, tmp_path: Path) -> None:
     clock = FakeClock()
 
     async def main() -> None:
@@ -60,7 +60,7 @@ def test_what_is_acked_is_done_and_the_rest_comes_again(kind: Kind, tmp_path: Pa
     asyncio.run(main())
 
 
-def test_a_lease_that_ended_is_good_until_another_has_the_message(tmp_path: Path) -> None:
+def test_an_expired_lease_counts_until_the_message_is_leased_again(tmp_path: Path) -> None:
     clock = FakeClock()
 
     async def main() -> None:
@@ -81,7 +81,7 @@ def test_a_lease_that_ended_is_good_until_another_has_the_message(tmp_path: Path
 
 
 @KINDS
-def test_what_is_given_back_is_to_be_had_at_once(kind: Kind, tmp_path: Path) -> None:
+def test_returned_messages_are_available_at_once(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann, bob = Leaser(broker, "ann"), Leaser(broker, "bob")
@@ -101,7 +101,7 @@ def test_what_is_given_back_is_to_be_had_at_once(kind: Kind, tmp_path: Path) -> 
 
 
 @KINDS
-def test_who_waits_is_told_when_something_comes(kind: Kind, tmp_path: Path) -> None:
+def test_a_waiting_request_is_answered_when_a_message_arrives(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann, bob = Leaser(broker, "ann"), Leaser(broker, "bob")
@@ -120,7 +120,7 @@ def test_who_waits_is_told_when_something_comes(kind: Kind, tmp_path: Path) -> N
     asyncio.run(main())
 
 
-def test_a_lease_that_ends_wakes_who_waits(tmp_path: Path) -> None:
+def test_an_expired_lease_wakes_a_waiting_request(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path, clock=SystemClock()) as broker:
             ann = Leaser(broker)
@@ -131,7 +131,7 @@ def test_a_lease_that_ends_wakes_who_waits(tmp_path: Path) -> None:
             assert len(await ann.ask_for(lease_ms=100)) == 1
             again = await ann.ask_for(wait_ms=60_000)
             assert loop.time() - begin >= 0.1
-            assert [one.tries for one in again] == [2], "whoever waits in vain is given nothing"
+            assert [one.tries for one in again] == [2], "a request that has given up gets nothing"
 
     asyncio.run(main())
 
@@ -148,7 +148,9 @@ def test_an_extended_lease_lasts_longer(tmp_path: Path) -> None:
             log_end = broker.context.store.log_end
             _pass(broker, clock, 0.4)
             assert await ann.extend(*got[:2]) == []
-            assert broker.context.store.log_end == log_end, "an extension by less than half a lease is not worth a record"
+            assert broker.context.store.log_end == log_end, (
+                "an extension by less than half a lease is not worth a record"
+            )
             _pass(broker, clock, 0.7)
             assert _ids(await ann.ask_for()) == ["m-2"]
             assert await ann.extend(got[0]) == []
@@ -200,7 +202,7 @@ def test_leases_outlive_the_broker(cleanly: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("from_latest", [False, True])
-def test_where_a_group_begins(from_latest: bool, tmp_path: Path) -> None:
+def test_a_group_begins_at_the_oldest_or_the_latest_message(from_latest: bool, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Leaser(broker)
@@ -208,12 +210,14 @@ def test_where_a_group_begins(from_latest: bool, tmp_path: Path) -> None:
             await ann.send(records(2))
             assert len(await ann.ask_for(from_latest=from_latest)) == (0 if from_latest else 2)
             await ann.send(records(1, first=2), 1)
-            assert _ids(await ann.ask_for(from_latest=from_latest)) == ["m-2"], "the queue was empty when the group came"
+            assert _ids(await ann.ask_for(from_latest=from_latest)) == ["m-2"], (
+                "the queue was empty when the group came"
+            )
 
     asyncio.run(main())
 
 
-def test_groups_do_not_know_each_other(tmp_path: Path) -> None:
+def test_groups_are_independent(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Leaser(broker)
@@ -226,7 +230,7 @@ def test_groups_do_not_know_each_other(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_no_more_than_fits_and_than_may_be_in_flight(tmp_path: Path) -> None:
+def test_grants_keep_the_byte_and_in_flight_limits(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path, BrokerLimits(max_in_flight=7, max_waiting_pulls=3)) as broker:
             ann = Leaser(broker)
@@ -250,7 +254,7 @@ def test_no_more_than_fits_and_than_may_be_in_flight(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_requests_that_make_no_sense(tmp_path: Path) -> None:
+def test_invalid_requests_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Leaser(broker)
@@ -275,7 +279,7 @@ def test_requests_that_make_no_sense(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_what_retention_took_is_told_once_beside_what_is_there(lost: int, tmp_path: Path) -> None:
+def test_offsets_deleted_by_retention_are_reported_once(lost: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Leaser(broker)
@@ -285,13 +289,13 @@ def test_what_retention_took_is_told_once_beside_what_is_there(lost: int, tmp_pa
             await ann.send(records(3, first=3), 1)
             crossed = RetentionCrossed(queues=[Queue(topic_id=16, queue_id=lost, least=3)])
             broker.context.store.append_control(Control(retention_crossed=crossed))
-            told, got = 0, []
+            errors, got = 0, []
             for _ in range(4):
                 try:
                     got += await ann.ask_for()
                 except OffsetExpiredError:
-                    told += 1
-            assert told == 1
+                    errors += 1
+            assert errors == 1
             assert sorted(_ids(got)) == [f"m-{number}" for number in range(3 * (1 - lost), 3 * (1 - lost) + 3)]
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Whose turn it is: strict or by weight, and nobody waits for ever."""
+"""Queue rotation: strict or by weight, without starvation."""
 
 from collections import Counter
 
@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.broker.delivery.queue_rotation import PATIENCE, QueueRotation
+from litemq.broker.delivery.queue_rotation import STARVED_AFTER, QueueRotation
 from litemq.types import PRIORITY_CLASSES, priority_class
 
 
 class Queues:
-    """Messages in queues, of which somebody takes."""
+    """Queues with a number of messages each, and a ``take`` callback."""
 
     def __init__(self, ready: dict[int, int]) -> None:
         self.ready = ready
@@ -29,7 +29,9 @@ READY = st.dictionaries(st.integers(0, 31), st.integers(0, 50))
 
 
 @given(READY, st.integers(1, 200), st.booleans(), st.booleans())
-def test_all_that_there_is_is_taken_and_no_more(ready: dict[int, int], most: int, has_priorities: bool, weighted: bool) -> None:
+def test_take_returns_all_messages_up_to_the_limit(
+    ready: dict[int, int], most: int, has_priorities: bool, weighted: bool
+) -> None:
     queues = Queues(dict(ready))
     rotation = QueueRotation(32, has_priorities=has_priorities, weighted=weighted)
     assert rotation.take(most, queues.take) == len(queues.taken) == min(most, sum(ready.values()))
@@ -53,12 +55,12 @@ def test_a_starving_class_waits_for_a_bounded_number_of_others(size: int) -> Non
         rotation.take(size, queues.take)
     places = [at for at, queue_id in enumerate(queues.taken) if queue_id == 0]
     gaps = [later - earlier for earlier, later in zip([0, *places], places, strict=False)]
-    assert max(gaps) <= PATIENCE + 2 * size
-    assert places[0] >= PATIENCE  # and the others do come first
+    assert max(gaps) <= STARVED_AFTER + 2 * size
+    assert places[0] >= STARVED_AFTER  # and the others do come first
 
 
 @pytest.mark.parametrize("size", [1, 5, 64])
-def test_weights_are_kept(size: int) -> None:
+def test_classes_get_messages_by_weight(size: int) -> None:
     queues = Queues(dict.fromkeys(range(8), 10**6))
     rotation = QueueRotation(8, has_priorities=True, weighted=True)
     for _ in range(36_000 // size):
@@ -68,7 +70,7 @@ def test_weights_are_kept(size: int) -> None:
         assert counts[number] == pytest.approx(1000 * (number + 1), rel=0.05)
 
 
-def test_nothing_is_saved_up_by_a_class_that_had_nothing() -> None:
+def test_an_empty_class_saves_up_no_share() -> None:
     queues = Queues({0: 10**6})
     rotation = QueueRotation(8, has_priorities=True, weighted=True)
     for _ in range(10_000):
@@ -80,7 +82,7 @@ def test_nothing_is_saved_up_by_a_class_that_had_nothing() -> None:
     assert Counter(queues.taken)[0] == pytest.approx(10, abs=2)
 
 
-def test_each_queue_is_first_in_its_turn() -> None:
+def test_each_queue_is_first_in_turn() -> None:
     rotation = QueueRotation(4)
     queues = Queues(dict.fromkeys(range(4), 10))
     for _ in range(8):
@@ -88,7 +90,7 @@ def test_each_queue_is_first_in_its_turn() -> None:
     assert queues.taken == [0, 1, 2, 3] * 2
 
 
-def test_whoever_takes_may_stop() -> None:
+def test_none_ends_the_rotation() -> None:
     rotation = QueueRotation(16, has_priorities=True)
     calls = []
 
@@ -100,5 +102,5 @@ def test_whoever_takes_may_stop() -> None:
     assert calls == [7, 15]
 
 
-def test_classes() -> None:
+def test_priorities_map_to_classes() -> None:
     assert [priority_class(priority) for priority in (0, 31, 32, 128, 223, 224, 255)] == [0, 0, 1, 4, 6, 7, 7]

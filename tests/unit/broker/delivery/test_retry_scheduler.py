@@ -1,4 +1,4 @@
-"""Tries that fail, and what is left of messages in the end."""
+"""Failed tries: retries, counts and dead letters."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from litemq.broker.broker import Broker
 from litemq.clock import FakeClock
-from litemq.format.dead_letters import original_of, story_of
+from litemq.format.dead_letters import history_from_properties, original_record
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record_decode import decode_record
 from litemq.proto.wire_pb2 import FailedTry, JoinRequest, Opcode, SettleRequest
@@ -20,7 +20,7 @@ from support.leases import Got, Leaser
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 
 
-def _told(messages: list[Got]) -> list[tuple[str, int]]:
+def _ids_and_tries(messages: list[Got]) -> list[tuple[str, int]]:
     return [(one.message_id, one.tries) for one in messages]
 
 
@@ -35,12 +35,12 @@ async def _dead(store: Store, topic: str = "orders") -> list[StoredRecord]:
         return []
     await store.confirmed(store.log_end)
     key = QueueKey(facts.topic_id, 0)
-    letters = [store.read_queue(key, offset, 1, 1 << 20) for offset in range(store.state.next.get(key, 0))]
-    return [decode_record(bytes(letter), limits=STORED_LIMITS) for letter in letters]
+    dead_letters = [store.read_queue(key, offset, 1, 1 << 20) for offset in range(store.state.end_offsets.get(key, 0))]
+    return [decode_record(bytes(dead_letter), limits=STORED_LIMITS) for dead_letter in dead_letters]
 
 
 @KINDS
-def test_a_try_that_failed_is_due_later_and_counts_on(kind: Kind, tmp_path: Path) -> None:
+def test_a_failed_try_is_retried_later_with_a_higher_count(kind: Kind, tmp_path: Path) -> None:
     clock = FakeClock()
 
     async def main() -> None:
@@ -51,7 +51,7 @@ def test_a_try_that_failed_is_due_later_and_counts_on(kind: Kind, tmp_path: Path
             got = await ann.ask_for()
             assert await ann.fail(got[1], delay_ms=500) == []
             assert await ann.ack(got[0], got[2]) == []
-            progress = broker.context.store.state.delivery.progress
+            progress = broker.context.store.state.parts.progress
             assert progress.offsets["billing", QueueKey(16, 0)] == 3, "a try that waits is settled where it stood"
             clock.advance(0.4)
             await _fire(broker)
@@ -59,7 +59,7 @@ def test_a_try_that_failed_is_due_later_and_counts_on(kind: Kind, tmp_path: Path
             clock.advance(0.2)
             await _fire(broker)
             again = await ann.ask_for(wait_ms=60_000)
-            assert _told(again) == [("m-1", 2)]
+            assert _ids_and_tries(again) == [("m-1", 2)]
             assert again[0].is_retry
             assert again[0].stored.record == got[1].stored.record, "the producer's part has changed"
             assert again[0].stored.stamp is not None
@@ -67,16 +67,16 @@ def test_a_try_that_failed_is_due_later_and_counts_on(kind: Kind, tmp_path: Path
             assert again[0].stored.stamp.origin == got[1].stored.stamp.commitlog_offset
             assert await ann.fail(again[0]) == []
             third = await ann.ask_for()
-            assert _told(third) == [("m-1", 3)]
+            assert _ids_and_tries(third) == [("m-1", 3)]
             assert await ann.fail(third[0], delay_ms=100) == []
             waiting = ann.ask_for(wait_ms=60_000)
             await asyncio.sleep(0)
             clock.advance(0.2)
             await _fire(broker)
             fourth = await waiting
-            assert _told(fourth) == [("m-1", 4)]
+            assert _ids_and_tries(fourth) == [("m-1", 4)]
             assert await ann.ack(fourth[0]) == []
-            assert not list(broker.context.store.state.delivery.tries)
+            assert not list(broker.context.store.state.parts.tries)
             clock.advance(10)
             await _fire(broker)
             assert await ann.ask_for() == []
@@ -85,7 +85,7 @@ def test_a_try_that_failed_is_due_later_and_counts_on(kind: Kind, tmp_path: Path
 
 
 @pytest.mark.parametrize("is_due", [False, True])
-def test_tries_outlive_the_broker(is_due: bool, tmp_path: Path) -> None:
+def test_retries_survive_a_restart(is_due: bool, tmp_path: Path) -> None:
     clock = FakeClock()
 
     async def first() -> None:
@@ -103,7 +103,7 @@ def test_tries_outlive_the_broker(is_due: bool, tmp_path: Path) -> None:
                 clock.advance(2)
             await _fire(broker)
             again = await ann.ask_for(wait_ms=60_000)
-            assert _told(again) == [("m-0", 2), ("m-1", 2)]
+            assert _ids_and_tries(again) == [("m-0", 2), ("m-1", 2)]
 
     asyncio.run(first())
     if is_due:
@@ -112,7 +112,7 @@ def test_tries_outlive_the_broker(is_due: bool, tmp_path: Path) -> None:
 
 
 @KINDS
-def test_what_was_tried_too_often_is_in_the_dead_letters_once(kind: Kind, tmp_path: Path) -> None:
+def test_an_exhausted_message_becomes_a_dead_letter_once(kind: Kind, tmp_path: Path) -> None:
     clock = FakeClock()
 
     async def main() -> None:
@@ -133,20 +133,29 @@ def test_what_was_tried_too_often_is_in_the_dead_letters_once(kind: Kind, tmp_pa
             assert len(await _dead(store)) == 2
             assert await ann.ask_for(max_retries=2) == []
             assert await ann.ask_for(max_retries=2) == []
-            letters = await _dead(store)
-            assert sorted(original_of(letter.record).record.message_id for letter in letters) == ["m-0", "m-1", "m-2"]
-            for letter in letters:
-                story = story_of(letter.record.properties)
-                assert (story.reason, story.group, story.tries, story.dead_at > 0) == (DeadReason.MAX_RETRY, "billing", 3, True)
-            assert len(store.state.delivery.dead_letters) == 3
-            assert not list(store.state.delivery.tries)
+            dead_letters = await _dead(store)
+            assert sorted(original_record(dead_letter.record).record.message_id for dead_letter in dead_letters) == [
+                "m-0",
+                "m-1",
+                "m-2",
+            ]
+            for dead_letter in dead_letters:
+                history = history_from_properties(dead_letter.record.properties)
+                assert (history.reason, history.group, history.tries, history.dead_at > 0) == (
+                    DeadReason.MAX_RETRY,
+                    "billing",
+                    3,
+                    True,
+                )
+            assert len(store.state.parts.dead_letters) == 3
+            assert not list(store.state.parts.tries)
             assert store.state.group_offsets["billing", QueueKey(16, 0)] == 3
 
     asyncio.run(main())
 
 
 @KINDS
-def test_what_is_rejected_is_dead_at_once(kind: Kind, tmp_path: Path) -> None:
+def test_a_rejected_message_becomes_a_dead_letter_at_once(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Leaser(broker, "ann")
@@ -155,19 +164,23 @@ def test_what_is_rejected_is_dead_at_once(kind: Kind, tmp_path: Path) -> None:
             got = await ann.ask_for()
             assert await ann.fail(got[0], final=True, reason=4, error="KeyError: 'x'") == []
             assert await ann.fail(got[0], final=True, reason=4, error="KeyError: 'x'") == []  # an answer may be lost
-            (letter,) = await _dead(broker.context.store)
-            story = story_of(letter.record.properties)
-            assert (story.reason, story.consumer, story.error) == (DeadReason.CONSUME_ERROR, "ann", "KeyError: 'x'")
-            assert story.place == "16/0/0"
-            assert letter.stamp is not None
+            (dead_letter,) = await _dead(broker.context.store)
+            history = history_from_properties(dead_letter.record.properties)
+            assert (history.reason, history.consumer, history.error) == (
+                DeadReason.CONSUME_ERROR,
+                "ann",
+                "KeyError: 'x'",
+            )
+            assert history.position == "16/0/0"
+            assert dead_letter.stamp is not None
             assert got[0].stored.stamp is not None
-            assert letter.stamp.origin == got[0].stored.stamp.commitlog_offset
+            assert dead_letter.stamp.origin == got[0].stored.stamp.commitlog_offset
 
     asyncio.run(main())
 
 
 @KINDS
-def test_what_is_too_old_is_given_to_nobody(kind: Kind, tmp_path: Path) -> None:
+def test_an_expired_message_is_not_leased(kind: Kind, tmp_path: Path) -> None:
     clock = FakeClock()
 
     async def main() -> None:
@@ -177,21 +190,26 @@ def test_what_is_too_old_is_given_to_nobody(kind: Kind, tmp_path: Path) -> None:
             soon = clock.wall_ms() + 500
             await ann.send(records(2, expire_at=soon) + records(1, first=2) + records(1, first=3, expire_at=soon))
             first = await ann.ask_for(1)
-            assert _told(first) == [("m-0", 1)]
+            assert _ids_and_tries(first) == [("m-0", 1)]
             clock.advance(1)
             await _fire(broker)
-            assert await ann.ack(*first) == [], "whoever has it may finish"
-            assert _told(await ann.ask_for()) == [("m-2", 1)]
-            letters = await _dead(broker.context.store)
-            assert [original_of(letter.record).record.message_id for letter in letters] == ["m-1", "m-3"]
-            assert {story_of(letter.record.properties).reason for letter in letters} == {DeadReason.TTL_EXPIRED}
+            assert await ann.ack(*first) == [], "the holder of the lease may finish"
+            assert _ids_and_tries(await ann.ask_for()) == [("m-2", 1)]
+            dead_letters = await _dead(broker.context.store)
+            assert [original_record(dead_letter.record).record.message_id for dead_letter in dead_letters] == [
+                "m-1",
+                "m-3",
+            ]
+            assert {history_from_properties(dead_letter.record.properties).reason for dead_letter in dead_letters} == {
+                DeadReason.TTL_EXPIRED
+            }
             assert await ann.ask_for() == []
 
     asyncio.run(main())
 
 
 @KINDS
-def test_members_let_tries_fail_without_a_lease(kind: Kind, tmp_path: Path) -> None:
+def test_members_fail_tries_without_a_lease(kind: Kind, tmp_path: Path) -> None:
     clock = FakeClock()
 
     async def main() -> None:
@@ -215,6 +233,6 @@ def test_members_let_tries_fail_without_a_lease(kind: Kind, tmp_path: Path) -> N
             assert len(await _dead(store)) == 1
             clock.advance(1)
             await _fire(broker)
-            assert sorted(_told(await ann.ask_for(wait_ms=60_000))) == [("m-0", 2), ("m-2", 2)]
+            assert sorted(_ids_and_tries(await ann.ask_for(wait_ms=60_000))) == [("m-0", 2), ("m-2", 2)]
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Why a message was not consumed, asked of a broker in each situation that it can be in."""
+"""WHY requests to a broker, in each situation of a message."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from litemq.broker.broker import Broker
-from litemq.broker.explain.evidence import sent_at_of
+from litemq.broker.explain.evidence import sent_at_from_id
 from litemq.broker.limits import BrokerLimits
 from litemq.client.identity import MessageIds
 from litemq.clock import FakeClock
@@ -32,7 +32,7 @@ KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 
 
 class Desk:
-    """A broker with a topic of one queue and three messages in it, and who asks."""
+    """A broker with a topic of one queue and three messages, and a client."""
 
     def __init__(self, broker: Broker, clock: FakeClock) -> None:
         self.broker = broker
@@ -47,14 +47,22 @@ class Desk:
         return (await self.why(message_id, group, topic)).verdict
 
     async def lease(self, most: int = 1, wanted: str = "", max_retries: int = 16) -> int:
-        request = LeaseRequest(topic="orders", group="billing", max_messages=most, lease_ms=60_000, max_retries=max_retries, filter=wanted)
-        return LeaseAnswer.FromString((await self.asking.channel.ask(Opcode.LEASE, request.SerializeToString())).header).token
+        request = LeaseRequest(
+            topic="orders", group="billing", max_messages=most, lease_ms=60_000, max_retries=max_retries, filter=wanted
+        )
+        return LeaseAnswer.FromString(
+            (await self.asking.channel.ask(Opcode.LEASE, request.SerializeToString())).header
+        ).token
 
     async def ack(self, token: int, begin: int, end: int) -> None:
         acked = Leased(queue_id=0, token=token, offsets=pack_runs([(begin, end)]))
-        await self.asking.channel.ask(Opcode.SETTLE, SettleRequest(topic="orders", group="billing", acked=[acked]).SerializeToString())
+        await self.asking.channel.ask(
+            Opcode.SETTLE, SettleRequest(topic="orders", group="billing", acked=[acked]).SerializeToString()
+        )
 
-    async def fail(self, token: int, offset: int, *, is_retry: bool = False, delay_ms: int = 0, is_final: bool = False) -> None:
+    async def fail(
+        self, token: int, offset: int, *, is_retry: bool = False, delay_ms: int = 0, is_final: bool = False
+    ) -> None:
         failed = FailedTry(
             queue_id=0,
             is_retry=is_retry,
@@ -66,7 +74,9 @@ class Desk:
             reason=DeadReason.CONSUME_ERROR,
             error="ValueError: bad",
         )
-        await self.asking.channel.ask(Opcode.SETTLE, SettleRequest(topic="orders", group="billing", failed=[failed]).SerializeToString())
+        await self.asking.channel.ask(
+            Opcode.SETTLE, SettleRequest(topic="orders", group="billing", failed=[failed]).SerializeToString()
+        )
 
 
 def _with(kind: Kind, path: Path, test: Callable[[Desk], Awaitable[None]], limits: BrokerLimits | None = None) -> None:
@@ -82,7 +92,7 @@ def _with(kind: Kind, path: Path, test: Callable[[Desk], Awaitable[None]], limit
 
 
 @KINDS
-def test_from_the_first_to_the_last_thing_that_happens_to_it(kind: Kind, tmp_path: Path) -> None:
+def test_verdicts_in_the_life_of_a_message(kind: Kind, tmp_path: Path) -> None:
     async def test(desk: Desk) -> None:
         assert await desk.verdict("m-9") == "not-found"
         assert await desk.verdict(topic="others") == "no-topic"
@@ -90,9 +100,9 @@ def test_from_the_first_to_the_last_thing_that_happens_to_it(kind: Kind, tmp_pat
         token = await desk.lease()
         answer = await desk.why()
         assert answer.verdict == "leased"
-        assert "on try 1" in answer.sentence
+        assert "for try 1" in answer.sentence
         assert answer.topic == "orders"
-        assert "place: queue 0, offset 0; the group is at 0" in answer.facts
+        assert "position: queue 0, offset 0; the group is at 0" in answer.facts
         assert await desk.verdict("m-1") == "behind"
         assert await desk.verdict("m-1", group="audit") == "before-start"
         assert await desk.verdict(topic="") == "leased"  # looked for in all topics
@@ -108,7 +118,7 @@ def test_from_the_first_to_the_last_thing_that_happens_to_it(kind: Kind, tmp_pat
 
 
 @KINDS
-def test_tried_again_and_given_up(kind: Kind, tmp_path: Path) -> None:
+def test_verdicts_of_a_retried_and_a_dead_message(kind: Kind, tmp_path: Path) -> None:
     async def test(desk: Desk) -> None:
         token = await desk.lease()
         await desk.fail(token, 0, delay_ms=5_000)
@@ -116,7 +126,9 @@ def test_tried_again_and_given_up(kind: Kind, tmp_path: Path) -> None:
         assert (answer.verdict, "try 1 failed" in answer.sentence) == ("waits-for-try", True)
         desk.clock.advance(6)
         await desk.broker.fire_due()
-        await desk.broker.context.store.confirmed(desk.broker.context.store.log_end)  # only what may be read is given out
+        await desk.broker.context.store.confirmed(
+            desk.broker.context.store.log_end
+        )  # only what may be read is given out
         token = await desk.lease(most=3)
         answer = await desk.why()
         assert answer.verdict == "leased"
@@ -132,7 +144,7 @@ def test_tried_again_and_given_up(kind: Kind, tmp_path: Path) -> None:
 
 
 @KINDS
-def test_what_the_message_itself_says(kind: Kind, tmp_path: Path) -> None:
+def test_verdicts_of_filtered_and_expired_messages(kind: Kind, tmp_path: Path) -> None:
     async def test(desk: Desk) -> None:
         template = RecordTemplate("orders", tags=("red",))
         await desk.asking.send(template.encode(b"x", message_id="red"))
@@ -148,7 +160,7 @@ def test_what_the_message_itself_says(kind: Kind, tmp_path: Path) -> None:
 
 
 @KINDS
-def test_what_a_transaction_holds_back(kind: Kind, tmp_path: Path) -> None:
+def test_verdicts_of_messages_in_transactions(kind: Kind, tmp_path: Path) -> None:
     async def test(desk: Desk) -> None:
         job = Job(desk.broker)
         await job.write(attempt(0, 0), 1)
@@ -166,26 +178,26 @@ def test_what_a_transaction_holds_back(kind: Kind, tmp_path: Path) -> None:
     _with(kind, tmp_path, test)
 
 
-def test_the_trace_is_told_with_it(tmp_path: Path) -> None:
+def test_the_answer_includes_the_trace(tmp_path: Path) -> None:
     async def test(desk: Desk) -> None:
         token = await desk.lease(most=2)
         await desk.ack(token, 0, 1)
         await desk.fail(token, 1, is_final=True)
         desk.broker._trace_recorder.flush()
         await desk.broker.context.store.confirmed(desk.broker.context.store.log_end)
-        told = [line.split(maxsplit=2)[2] for line in (await desk.why()).facts if line.startswith("trace: ")]
-        assert told == [
+        trace = [line.split(maxsplit=2)[2] for line in (await desk.why()).facts if line.startswith("trace: ")]
+        assert trace == [
             "stored orders/0 at 0",
             "received orders/0 at 0 group billing client worker-1",
             "acked orders/0 at 0 group billing client worker-1",
         ]
-        told = [line.split()[2] for line in (await desk.why("m-1")).facts if line.startswith("trace: ")]
-        assert told == ["stored", "received", "rejected", "died"]
+        trace = [line.split()[2] for line in (await desk.why("m-1")).facts if line.startswith("trace: ")]
+        assert trace == ["stored", "received", "rejected", "died"]
 
     _with("disk", tmp_path, test, BrokerLimits(trace="all"))
 
 
-def test_strange_questions_are_refused(tmp_path: Path) -> None:
+def test_invalid_requests_are_refused(tmp_path: Path) -> None:
     async def test(desk: Desk) -> None:
         for message_id, group in (("", "billing"), ("x" * 65, "billing"), ("m-0", ""), ("m-0", "no such name!")):
             with pytest.raises(InvalidArgumentError):
@@ -194,8 +206,14 @@ def test_strange_questions_are_refused(tmp_path: Path) -> None:
     _with("memory", tmp_path, test)
 
 
-def test_an_id_tells_when_it_was_made() -> None:
+def test_the_send_time_is_read_from_the_message_id() -> None:
     message_id, made_at = MessageIds().next()
-    assert sent_at_of(message_id) == made_at
-    for other in ("", "m-1", "ffffffffffffffffffffffffffff", "000000000001aaaaaaaaaaaaaaaaaaaa", "order-2026-11-15-0000000000"):
-        assert sent_at_of(other) == 0
+    assert sent_at_from_id(message_id) == made_at
+    for other in (
+        "",
+        "m-1",
+        "ffffffffffffffffffffffffffff",
+        "000000000001aaaaaaaaaaaaaaaaaaaa",
+        "order-2026-11-15-0000000000",
+    ):
+        assert sent_at_from_id(other) == 0

@@ -1,4 +1,4 @@
-"""One answer, whatever is known."""
+"""Verdicts: one answer for any evidence."""
 
 from dataclasses import replace
 
@@ -18,51 +18,95 @@ DEAD = DeadLetterCause(DeadReason.MAX_RETRY, "ValueError: bad", NOW - 500, 17, "
 @pytest.mark.parametrize(
     ("evidence", "verdict", "words"),
     [
-        (EVIDENCE, Verdict.READY, "offset 10 of queue 3 is the next"),
-        (replace(EVIDENCE, is_topic=False), Verdict.NO_TOPIC, "no topic 'orders'"),
-        (replace(EVIDENCE, is_found=False), Verdict.NOT_FOUND, "never stored, or retention took it"),
-        (replace(EVIDENCE, is_found=False, sent_at=NOW - 9, oldest_at=NOW), Verdict.TAKEN_BY_RETENTION, "retention has taken what was"),
+        (EVIDENCE, Verdict.READY, "ready: offset 10 of queue 3 is the next message"),
+        (replace(EVIDENCE, is_topic=False), Verdict.NO_TOPIC, "topic 'orders' does not exist"),
+        (replace(EVIDENCE, is_found=False), Verdict.NOT_FOUND, "never stored, or retention deleted it"),
+        (
+            replace(EVIDENCE, is_found=False, sent_at=NOW - 9, oldest_at=NOW),
+            Verdict.TAKEN_BY_RETENTION,
+            "retention has deleted all messages",
+        ),
         (replace(EVIDENCE, is_found=False, sent_at=NOW, oldest_at=NOW), Verdict.NOT_FOUND, "never stored"),
         (replace(EVIDENCE, delivery=READY._replace(is_done=True)), Verdict.CONSUMED, "has acknowledged offset 10"),
-        (replace(EVIDENCE, dead_letter=DEAD), Verdict.DEAD, "it failed 17 times: ValueError: bad"),
-        (replace(EVIDENCE, dead_letter=DEAD._replace(reason=DeadReason.TTL_EXPIRED, error="")), Verdict.DEAD, "time to live was over"),
-        (replace(EVIDENCE, dead_letter=DEAD._replace(is_there=False)), Verdict.SENT_ON, "sent on or dropped since"),
-        (replace(EVIDENCE, dead_letter=DEAD._replace(is_there=False), stored_at=NOW), Verdict.READY, "nothing stops it"),
+        (replace(EVIDENCE, dead_letter=DEAD), Verdict.DEAD, "17 tries failed: ValueError: bad"),
+        (
+            replace(EVIDENCE, dead_letter=DEAD._replace(reason=DeadReason.TTL_EXPIRED, error="")),
+            Verdict.DEAD,
+            "it expired before",
+        ),
+        (replace(EVIDENCE, dead_letter=DEAD._replace(is_there=False)), Verdict.SENT_ON, "redriven or dropped later"),
+        (replace(EVIDENCE, dead_letter=DEAD._replace(is_there=False), stored_at=NOW), Verdict.READY, "but ready"),
         (
             replace(EVIDENCE, dead_letter=DEAD._replace(is_there=False), delivery=READY._replace(is_done=True)),
             Verdict.CONSUMED,
             "acknowledged",
         ),
-        (replace(EVIDENCE, half=Half("q/0/0/0", is_open=True, is_decided=False)), Verdict.UNDECIDED, "'q/0/0/0', is not decided"),
-        (replace(EVIDENCE, half=Half("q/0/0/0", is_open=False, is_decided=True)), Verdict.READY, "on their way"),
-        (replace(EVIDENCE, half=Half("q/0/0/0", is_open=False, is_decided=False)), Verdict.ROLLED_BACK, "was rolled back"),
+        (
+            replace(EVIDENCE, half=Half("q/0/0/0", is_open=True, is_decided=False)),
+            Verdict.UNDECIDED,
+            "'q/0/0/0' is undecided",
+        ),
+        (
+            replace(EVIDENCE, half=Half("q/0/0/0", is_open=False, is_decided=True)),
+            Verdict.READY,
+            "is publishing its messages",
+        ),
+        (
+            replace(EVIDENCE, half=Half("q/0/0/0", is_open=False, is_decided=False)),
+            Verdict.ROLLED_BACK,
+            "was rolled back",
+        ),
         (replace(EVIDENCE, due=NOW + 90_000), Verdict.NOT_DUE, "in 90.0 s"),
         (replace(EVIDENCE, due=NOW + 7_200_000), Verdict.NOT_DUE, "in 2.0 hours"),
-        (replace(EVIDENCE, due=NOW + 90_000, delay_time=NOW + 5), Verdict.NOT_DUE, "moved since"),
-        (replace(EVIDENCE, due=NOW + 90_000, is_cancelled=True), Verdict.CANCELLED, "was cancelled before"),
-        (replace(EVIDENCE, waiting_try=(NOW + 4_000, 2)), Verdict.WAITS_FOR_TRY, "try 2 failed and the next one is due at"),
+        (replace(EVIDENCE, due=NOW + 90_000, delay_time=NOW + 5), Verdict.NOT_DUE, "rescheduled from"),
+        (
+            replace(EVIDENCE, due=NOW + 90_000, is_cancelled=True),
+            Verdict.CANCELLED,
+            "it was cancelled before its due time",
+        ),
+        (
+            replace(EVIDENCE, waiting_try=(NOW + 4_000, 2)),
+            Verdict.WAITS_FOR_TRY,
+            "try 2 failed and the next try is due at",
+        ),
         (replace(EVIDENCE, waiting_try=(NOW - 1, 2)), Verdict.WAITS_FOR_TRY, "due now"),
-        (replace(EVIDENCE, expire_at=NOW), Verdict.EXPIRED, "time to live was over at"),
-        (replace(EVIDENCE, expire_at=NOW + 1), Verdict.READY, "nothing stops it"),
+        (replace(EVIDENCE, expire_at=NOW), Verdict.EXPIRED, "it expired at"),
+        (replace(EVIDENCE, expire_at=NOW + 1), Verdict.READY, "but ready"),
         (replace(EVIDENCE, is_paused=True), Verdict.PAUSED, "'billing' is paused"),
-        (replace(EVIDENCE, filter="red", fits_filter=False), Verdict.FILTERED, "'red', will pass it by"),
+        (
+            replace(EVIDENCE, filter="red", fits_filter=False),
+            Verdict.FILTERED,
+            "filter 'red' of group 'billing' rejects it",
+        ),
         (
             replace(EVIDENCE, filter="red", fits_filter=False, delivery=READY._replace(is_done=True)),
             Verdict.FILTERED,
-            "'red', passes it by",
+            "filter 'red' of group 'billing' has rejected it",
         ),
-        (replace(EVIDENCE, delivery=READY._replace(lease_until=NOW + 5_000, tries=2)), Verdict.LEASED, "on try 2"),
-        (replace(EVIDENCE, delivery=READY._replace(lease_until=NOW, tries=2)), Verdict.READY, "given out 2 times"),
-        (replace(EVIDENCE, delivery=READY._replace(group_offset=-1), consumers=0), Verdict.BEFORE_START, "never read queue 3"),
-        (replace(EVIDENCE, delivery=READY._replace(ahead=7), consumers=0), Verdict.NOBODY_COMES, "7 messages before"),
+        (
+            replace(EVIDENCE, delivery=READY._replace(lease_until=NOW + 5_000, tries=2)),
+            Verdict.LEASED,
+            "leased it for try 2",
+        ),
+        (replace(EVIDENCE, delivery=READY._replace(lease_until=NOW, tries=2)), Verdict.READY, "leased 2 times"),
+        (
+            replace(EVIDENCE, delivery=READY._replace(group_offset=-1), consumers=0),
+            Verdict.BEFORE_START,
+            "never read queue 3",
+        ),
+        (
+            replace(EVIDENCE, delivery=READY._replace(ahead=7), consumers=0),
+            Verdict.NOBODY_COMES,
+            "7 messages are ahead of it",
+        ),
         (
             replace(EVIDENCE, delivery=READY._replace(ahead=7, owner="worker-1")),
             Verdict.BEHIND,
-            "7 messages stand before it in queue 3, which worker-1 has,",
+            "7 messages that group 'billing' has not consumed are ahead of it in queue 3 (owned by worker-1)",
         ),
     ],
 )
-def test_each_thing_that_may_stop_a_message(evidence: Evidence, verdict: Verdict, words: str) -> None:
+def test_verdict_and_sentence_of_each_obstacle(evidence: Evidence, verdict: Verdict, words: str) -> None:
     answer = reason(evidence)
     assert answer.verdict is verdict
     assert words in answer.sentence
@@ -100,7 +144,15 @@ times = st.sampled_from([0, NOW - 1_000, NOW, NOW + 1_000])
         ),
         waiting_try=st.none() | st.tuples(times, st.integers(1, 3)),
         dead_letter=st.none()
-        | st.builds(DeadLetterCause, st.sampled_from(DeadReason), st.just(""), times, st.integers(0, 3), st.just(""), st.booleans()),
+        | st.builds(
+            DeadLetterCause,
+            st.sampled_from(DeadReason),
+            st.just(""),
+            times,
+            st.integers(0, 3),
+            st.just(""),
+            st.booleans(),
+        ),
         is_paused=st.booleans(),
         consumers=st.integers(0, 1),
         filter=st.just("red"),
@@ -108,7 +160,7 @@ times = st.sampled_from([0, NOW - 1_000, NOW, NOW + 1_000])
         sent_at=times,
     )
 )
-def test_there_is_always_one_and_it_never_says_consumed_of_what_is_not(evidence: Evidence) -> None:
+def test_reason_always_answers_and_says_consumed_only_of_settled_messages(evidence: Evidence) -> None:
     answer = reason(evidence)
     if answer.is_consumed:
         assert evidence.is_found

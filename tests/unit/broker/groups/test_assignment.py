@@ -1,4 +1,4 @@
-"""Who gets which queue: all of them, evenly, and as few as possible move."""
+"""Assignment: every queue has an owner, the shares are even, and few queues move."""
 
 from collections import Counter
 
@@ -17,16 +17,27 @@ def candidates(names: list[str]) -> list[Candidate]:
 
 
 @given(
-    QUEUES, NAMES, st.dictionaries(st.integers(0, 60), st.sampled_from([f"m{number}" for number in range(14)])), st.sampled_from(Strategy)
+    QUEUES,
+    NAMES,
+    st.dictionaries(st.integers(0, 60), st.sampled_from([f"m{number}" for number in range(14)])),
+    st.sampled_from(Strategy),
 )
-def test_each_queue_has_one_member(queues: range, names: list[str], current: dict[int, str], strategy: Strategy) -> None:
+def test_each_queue_has_one_member(
+    queues: range, names: list[str], current: dict[int, str], strategy: Strategy
+) -> None:
     given_out = assign(strategy, queues, candidates(names), current, broker="b")
     assert set(given_out) == (set(queues) if names else set())
     assert set(given_out.values()) <= set(names)
 
 
-@given(QUEUES, NAMES.filter(bool), st.dictionaries(st.integers(0, 60), st.sampled_from([f"m{number}" for number in range(14)])))
-def test_the_average_is_even_and_moves_no_more_than_it_must(queues: range, names: list[str], current: dict[int, str]) -> None:
+@given(
+    QUEUES,
+    NAMES.filter(bool),
+    st.dictionaries(st.integers(0, 60), st.sampled_from([f"m{number}" for number in range(14)])),
+)
+def test_average_is_even_and_moves_as_few_queues_as_possible(
+    queues: range, names: list[str], current: dict[int, str]
+) -> None:
     given_out = assign(Strategy.AVERAGE, queues, candidates(names), current)
     counts = sorted(Counter({**dict.fromkeys(names, 0), **Counter(given_out.values())}).values(), reverse=True)
     assert counts[0] - counts[-1] <= 1
@@ -36,8 +47,10 @@ def test_the_average_is_even_and_moves_no_more_than_it_must(queues: range, names
     assert sum(current.get(queue) == name for queue, name in given_out.items()) == most_kept
 
 
-@given(QUEUES, NAMES.filter(lambda names: len(names) > 1), st.sampled_from([Strategy.AVERAGE, Strategy.CONSISTENT_HASH]))
-def test_who_leaves_moves_only_their_own(queues: range, names: list[str], strategy: Strategy) -> None:
+@given(
+    QUEUES, NAMES.filter(lambda names: len(names) > 1), st.sampled_from([Strategy.AVERAGE, Strategy.CONSISTENT_HASH])
+)
+def test_a_leaving_member_moves_only_its_own_queues(queues: range, names: list[str], strategy: Strategy) -> None:
     before = assign(strategy, queues, candidates(names), {})
     after = assign(strategy, queues, candidates(names[1:]), before)
     assert all(after[queue] == name for queue, name in before.items() if name != names[0])
@@ -48,12 +61,14 @@ def test_who_leaves_moves_only_their_own(queues: range, names: list[str], strate
 def test_the_same_members_have_the_same_queues_by_hash() -> None:
     names = [f"m{number}" for number in range(10)]
     given_out = assign(Strategy.CONSISTENT_HASH, range(1000), candidates(names), {}, broker="b")
-    assert given_out == assign(Strategy.CONSISTENT_HASH, range(1000), candidates(names[::-1]), dict.fromkeys(range(1000), "m3"), broker="b")
+    assert given_out == assign(
+        Strategy.CONSISTENT_HASH, range(1000), candidates(names[::-1]), dict.fromkeys(range(1000), "m3"), broker="b"
+    )
     assert given_out != assign(Strategy.CONSISTENT_HASH, range(1000), candidates(names), {}, broker="c")
     assert all(50 < share < 200 for share in Counter(given_out.values()).values())
 
 
-def test_those_nearby_come_first() -> None:
+def test_members_in_the_zone_come_first() -> None:
     members = [Candidate("a", "east"), Candidate("b", "west"), Candidate("c", "west")]
     given_out = assign(Strategy.SAME_ZONE, range(6), members, {0: "a"}, zone="west")
     assert Counter(given_out.values()) == {"b": 3, "c": 3}
@@ -62,7 +77,7 @@ def test_those_nearby_come_first() -> None:
 
 
 @pytest.mark.parametrize("members", [3, 100])
-def test_what_is_uneven_on_one_broker_is_otherwise_on_the_next(members: int) -> None:
+def test_remainders_differ_between_brokers(members: int) -> None:
     names = [f"m{number}" for number in range(members)]
     total: Counter[str] = Counter()
     for broker in range(400):

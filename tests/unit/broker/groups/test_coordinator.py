@@ -1,4 +1,4 @@
-"""Members of groups, as they ask a broker: assignments, hand-over, sessions and fencing."""
+"""Requests of group members: assignment, hand-over, sessions and fencing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ LONGEST_MS = 600_000  # a session; a heartbeat waits for a third of it, and that
 
 
 class Reading(Asking):
-    """One who reads for a group."""
+    """A member of a group, and its connection."""
 
     assignment: GroupAssignment
 
@@ -51,7 +51,9 @@ class Reading(Asking):
 
     def beat(self, wait_ms: int = 0) -> "asyncio.Future[Answer]":
         known = self.assignment
-        request = GroupHeartbeat(group="billing", topic="orders", session=known.session, version=known.version, wait_ms=wait_ms)
+        request = GroupHeartbeat(
+            group="billing", topic="orders", session=known.session, version=known.version, wait_ms=wait_ms
+        )
         return self.channel.ask(Opcode.GROUP_HEARTBEAT, request.SerializeToString())
 
     async def beaten(self, wait_ms: int = 0) -> set[int]:
@@ -72,7 +74,13 @@ class Reading(Asking):
 
     def pull(self, queue_id: int, offset: int = 0, wait_ms: int = 0, generation: int = 0) -> "asyncio.Future[Answer]":
         request = PullRequest(
-            topic="orders", queue_id=queue_id, offset=offset, max_messages=9, wait_ms=wait_ms, group="billing", generation=generation
+            topic="orders",
+            queue_id=queue_id,
+            offset=offset,
+            max_messages=9,
+            wait_ms=wait_ms,
+            group="billing",
+            generation=generation,
         )
         return self.channel.ask(Opcode.PULL, request.SerializeToString())
 
@@ -179,7 +187,7 @@ def test_a_late_member_is_fenced(tmp_path: Path) -> None:
     run(test, tmp_path)
 
 
-def test_sessions_end_by_themselves(tmp_path: Path) -> None:
+def test_sessions_of_silent_members_end(tmp_path: Path) -> None:
     async def main() -> None:
         async with asyncio.timeout(HANG_S), running_broker("memory", tmp_path, clock=SystemClock()) as broker:
             await Asking(broker).create()
@@ -195,7 +203,7 @@ def test_sessions_end_by_themselves(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_lost_connection_has_a_moment_to_come_back(tmp_path: Path) -> None:
+def test_a_member_may_reconnect_within_the_grace_period(tmp_path: Path) -> None:
     async def test(broker: Broker, clock: FakeClock) -> None:
         ann, bob = Reading(broker, "ann"), Reading(broker, "bob")
         await ann.joined()
@@ -219,7 +227,7 @@ def test_a_lost_connection_has_a_moment_to_come_back(tmp_path: Path) -> None:
     run(test, tmp_path)
 
 
-def test_who_leaves_makes_room_at_once(tmp_path: Path) -> None:
+def test_a_leaving_member_frees_its_queues_at_once(tmp_path: Path) -> None:
     async def test(broker: Broker, clock: FakeClock) -> None:
         ann, bob = Reading(broker, "ann"), Reading(broker, "bob")
         await ann.joined(member="ann/1")
@@ -249,7 +257,7 @@ def test_the_same_member_on_a_new_connection_fences_the_old_one(tmp_path: Path) 
     run(test, tmp_path)
 
 
-def test_what_a_member_may_ask_for_has_bounds(tmp_path: Path) -> None:
+def test_join_requests_are_bounded(tmp_path: Path) -> None:
     async def test(broker: Broker, clock: FakeClock) -> None:
         ann = Reading(broker, "ann")
         for wrong in (
@@ -263,7 +271,7 @@ def test_what_a_member_may_ask_for_has_bounds(tmp_path: Path) -> None:
                 await ann.join(**wrong)
         await ann.joined(member="1")
         await ann.joined(member="2")
-        with pytest.raises(OverloadedError, match="2 times"):
+        with pytest.raises(OverloadedError, match="2 memberships"):
             await ann.join(member="3")
         await Reading(broker, "bob").joined()
         with pytest.raises(OverloadedError, match="3 members"):

@@ -1,5 +1,6 @@
-"""Members that come, go, hang, lose their connections and answer late, in any order: no message is lost, no queue has two owners,
-and what a former owner says is refused (I1, I2, I4)."""
+"""Members that join, leave, hang, lose their connections and answer late, in any order: no message is
+lost, no queue has two owners, and requests of a former owner are refused (I1, I2, I4).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ QUEUES = [QueueKey(16, queue_id) for queue_id in range(5)]
 
 
 class Reader:
-    """A member as its own process sees it: what it believes to have, and how far it has read and done."""
+    """A member's own view: the queues that it believes to own, and its read and committed offsets."""
 
     def __init__(self, session: int) -> None:
         self.session = session
@@ -29,7 +30,7 @@ class Reader:
 
 
 class Groups(RuleBasedStateMachine):
-    """The broker's side is the real machine; the log is a number a queue, and commits go through the same check as a broker's."""
+    """The real ``Membership``, with a log of one number per queue and the broker's check of commits."""
 
     @initialize(strategy=st.sampled_from([Strategy.AVERAGE, Strategy.CONSISTENT_HASH]))
     def begin(self, strategy: Strategy) -> None:
@@ -44,7 +45,7 @@ class Groups(RuleBasedStateMachine):
         self.generations: dict[int, tuple[QueueKey, str]] = {}
 
     def _check(self, before: dict[QueueKey, int], changes: Changes) -> None:
-        """Whoever keeps a queue keeps its generation, and is told only if something is new for it."""
+        """Check that a kept queue keeps its generation, and that only changed members are notified."""
         after = {key: owned.generation for key, owned in self.group.owners.items()}
         fenced = {generation for _, generation in changes.fenced}
         for key, generation in before.items():
@@ -69,11 +70,13 @@ class Groups(RuleBasedStateMachine):
         self.hear(name)
 
     def hear(self, name: str) -> None:
-        """The member gets its assignment: it begins with what is new, and knows what is not its own."""
+        """Give a member its assignment: it starts new queues and drops those of others."""
         reader = self.readers[name]
         assigned = dict(self.group.assigned(name))
         unwanted = set(self.group.unwanted(name))
-        reader.owned = {key: owned for key, owned in reader.owned.items() if assigned.get(key) == owned[0] or owned[0] in unwanted}
+        reader.owned = {
+            key: owned for key, owned in reader.owned.items() if assigned.get(key) == owned[0] or owned[0] in unwanted
+        }
         for key, generation in assigned.items():
             if key not in reader.owned:
                 reader.owned[key] = (generation, self.committed[key])
@@ -85,7 +88,7 @@ class Groups(RuleBasedStateMachine):
         try:
             self.group.renew_session(name, reader.session, self.now)
         except NotGroupMemberError:
-            del self.readers[name]  # it begins anew
+            del self.readers[name]  # it begins again
             return False
         return True
 
@@ -96,7 +99,7 @@ class Groups(RuleBasedStateMachine):
 
     @rule(name=NAMES, queue=st.sampled_from(QUEUES))
     def handle(self, name: str, queue: QueueKey) -> None:
-        """Handle the next message of a queue that it believes to have; late or not."""
+        """Handle the next message of a queue that the member believes to own."""
         reader = self.readers.get(name)
         if reader is not None and queue in reader.owned:
             generation, offset = reader.owned[queue]
@@ -106,7 +109,7 @@ class Groups(RuleBasedStateMachine):
 
     @rule(name=NAMES, queue=st.sampled_from(QUEUES))
     def commit(self, name: str, queue: QueueKey) -> None:
-        """A commit may come late: then it is refused."""
+        """Commit; a late commit is refused."""
         reader = self.readers.get(name)
         if reader is None or queue not in reader.owned:
             return
@@ -139,7 +142,7 @@ class Groups(RuleBasedStateMachine):
 
     @rule(name=NAMES, forgets=st.booleans())
     def lose_connection(self, name: str, forgets: bool) -> None:
-        """Killed, or cut off: the broker hears of the connection's end either way."""
+        """End the connection of a member that was killed or cut off."""
         self.group.connection_lost(name, self.now, GRACE)
         if forgets:
             self.readers.pop(name, None)
@@ -154,13 +157,13 @@ class Groups(RuleBasedStateMachine):
 
     @rule()
     def broker_restarts(self) -> None:
-        """Members are forgotten, offsets are not; members find out when they next say something."""
+        """Restart the broker: it forgets members, but not offsets. Members notice at their next request."""
         self.group = Membership(QUEUES, self.numbers)
 
     @precondition(lambda self: self.group.members)
     @rule()
     def all_is_handled_in_the_end(self) -> None:
-        """When nobody comes or goes any more, every message is handled, and the queues are shared evenly."""
+        """Once the members are stable, every message is handled, and the queues are shared evenly."""
         self.now += 1_000_000
         self.group.end_overdue(self.now)
         for name in ("a", "b"):
@@ -171,7 +174,9 @@ class Groups(RuleBasedStateMachine):
             for name in list(self.group.members):
                 self.hear(name)
                 for queue in QUEUES:
-                    while queue in self.readers[name].owned and self.readers[name].owned[queue][1] < self.written[queue]:
+                    while (
+                        queue in self.readers[name].owned and self.readers[name].owned[queue][1] < self.written[queue]
+                    ):
                         self.handle(name, queue)
                     self.commit(name, queue)
                 self.release(name, True)

@@ -1,4 +1,4 @@
-"""Members of one group: who has a queue, who has to give it up, and what a late one may still say."""
+"""Members of one group: owners, releases, sessions, and late requests."""
 
 from itertools import count
 
@@ -25,7 +25,7 @@ def give_up_all(group: Membership, name: str) -> None:
     group.release(name, group.unwanted(name))
 
 
-def test_a_queue_changes_hands_only_when_it_was_given_up() -> None:
+def test_a_queue_changes_its_owner_only_after_release() -> None:
     group = fresh()
     assert group.join("ann", 0, TIMEOUT).members == ("ann",)
     assert queues_of(group, "ann") == {0, 1, 2, 3}
@@ -36,13 +36,13 @@ def test_a_queue_changes_hands_only_when_it_was_given_up() -> None:
     assert len(group.unwanted("ann")) == 2
     assert group.assigned("bob") == []
     changes = group.release("ann", group.unwanted("ann"))
-    assert changes.members == ("bob",), "nobody else is disturbed"
+    assert changes.members == ("bob",), "other members are not affected"
     assert len(changes.fenced) == 2
     assert queues_of(group, "ann") | queues_of(group, "bob") == {0, 1, 2, 3}
     assert group.assigned("ann") == kept, "with the generations that they had"
 
 
-def test_what_another_one_said_is_given_up_is_not() -> None:
+def test_a_member_cannot_release_the_queue_of_another() -> None:
     group = fresh()
     group.join("ann", 0, TIMEOUT)
     group.join("bob", 0, TIMEOUT)
@@ -71,7 +71,7 @@ def test_a_silent_member_loses_its_queues_and_is_refused() -> None:
         group.renew_session("ann", session, 5_003)
 
 
-def test_a_lost_connection_leaves_a_moment_to_come_back() -> None:
+def test_a_member_may_reconnect_within_the_grace_period() -> None:
     group = fresh()
     group.join("ann", 0, TIMEOUT)
     group.join("bob", 0, TIMEOUT)
@@ -87,7 +87,7 @@ def test_a_lost_connection_leaves_a_moment_to_come_back() -> None:
     assert not group.owners
 
 
-def test_who_may_keep_a_queue_after_all() -> None:
+def test_a_member_keeps_a_queue_if_the_new_owner_leaves() -> None:
     group = fresh()
     group.join("ann", 0, TIMEOUT)
     before = group.assigned("ann")
@@ -101,7 +101,7 @@ def test_who_may_keep_a_queue_after_all() -> None:
     assert before[0] not in group.assigned("ann")
 
 
-def test_all_choose_one_strategy() -> None:
+def test_all_members_use_one_strategy() -> None:
     group = fresh()
     group.join("ann", 0, TIMEOUT)
     group.join("bob", 0, TIMEOUT)
@@ -112,7 +112,7 @@ def test_all_choose_one_strategy() -> None:
     assert queues_of(group, "bob") == {0, 1, 2, 3}
 
 
-def test_after_a_restart_each_goes_on_with_what_it_had() -> None:
+def test_members_reclaim_their_queues_after_a_restart() -> None:
     group = fresh()
     group.join("ann", 0, TIMEOUT, held=[QUEUES[1], QueueKey(99, 0)], gather_ns=1_000)
     assert queues_of(group, "ann") == {1}
@@ -127,7 +127,7 @@ def test_after_a_restart_each_goes_on_with_what_it_had() -> None:
     assert 0 in queues_of(group, "bob")
 
 
-def test_what_one_held_and_another_has_stays_there() -> None:
+def test_a_held_queue_stays_with_its_current_owner() -> None:
     group = fresh()
     group.join("ann", 0, TIMEOUT)
     group.join("bob", 0, TIMEOUT, held=QUEUES, gather_ns=1_000)
@@ -136,7 +136,7 @@ def test_what_one_held_and_another_has_stays_there() -> None:
     assert len(queues_of(group, "bob")) == 2
 
 
-def test_one_more_queue() -> None:
+def test_a_new_queue_is_assigned() -> None:
     group = fresh()
     group.join("ann", 0, TIMEOUT)
     assert group.add_queue(QueueKey(17, 16)).members == ("ann",)

@@ -1,4 +1,4 @@
-"""How a group stands, to the message."""
+"""The lag of a group, exact to the message."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from support.leases import Leaser
 
 
 class DeliveryStatistics(NamedTuple):
-    """A group in a topic: all its queues, and the retry queue as the last, where there is one."""
+    """The statistics of a group in a topic: all queues, and the retry queue last if there is one."""
 
     queues: tuple[QueueStatistics, ...]
     waiting_tries: int
@@ -36,14 +36,18 @@ def _statistics(broker: Broker, clock: FakeClock) -> DeliveryStatistics:
     state = broker.context.store.state
     keys = [QueueKey(16, queue_id) for queue_id in range(state.topics[16].queues)]
     retry = state.topic(retry_topic("billing"))
-    if retry is not None and QueueKey(retry.topic_id, 16) in state.next:
+    if retry is not None and QueueKey(retry.topic_id, 16) in state.end_offsets:
         keys.append(QueueKey(retry.topic_id, 16))
     queues = tuple(queue_statistics(state, "billing", key, clock.wall_ms()) for key in keys)
-    return DeliveryStatistics(queues, sum(name == "billing" for _, name, _ in state.delivery.tries))
+    return DeliveryStatistics(queues, sum(name == "billing" for _, name, _ in state.parts.tries))
 
 
 def oldest_store_timestamp(store: Store, statistics: DeliveryStatistics) -> int:
-    times = [int(store.read_entries(queue.key, queue.oldest, 1)["store_timestamp"][0]) for queue in statistics.queues if queue.lag]
+    times = [
+        int(store.read_entries(queue.key, queue.oldest, 1)["store_timestamp"][0])
+        for queue in statistics.queues
+        if queue.lag
+    ]
     return min(times, default=0)
 
 
@@ -51,7 +55,7 @@ def _numbers(statistics: DeliveryStatistics) -> tuple[int, int, int, int]:
     return statistics.lag, statistics.in_flight, statistics.ready, statistics.waiting_tries
 
 
-def test_every_message_is_counted_where_it_is(tmp_path: Path) -> None:
+def test_lag_in_flight_and_ready_count_every_message(tmp_path: Path) -> None:
     clock = FakeClock()
 
     async def main() -> None:
@@ -84,7 +88,7 @@ def test_every_message_is_counted_where_it_is(tmp_path: Path) -> None:
             assert _numbers(_statistics(broker, clock)) == (0, 0, 0, 0)
             assert oldest_store_timestamp(broker.context.store, _statistics(broker, clock)) == 0
             await ann.send(records(5, first=10), 0)
-            broker.context.store.state.least[QueueKey(16, 0)] = 8
+            broker.context.store.state.start_offsets[QueueKey(16, 0)] = 8
             assert _statistics(broker, clock).lag == 3, "what retention took is no lag"
 
     asyncio.run(main())

@@ -1,4 +1,6 @@
-"""Jobs under any order of changes, time, stops and crashes: no tick twice, none early, none lost but by the job's own rule (I9)."""
+"""Jobs under any order of changes, time, stops and crashes: no tick twice or early, and none lost except
+by the job's catch-up rule (I9).
+"""
 
 import asyncio
 import shutil
@@ -24,7 +26,7 @@ SPANS = st.sampled_from([0.5, 29.0, 61.0, 1000.0, 7200.0])
 
 
 class CronHistories(RuleBasedStateMachine):
-    """A store, and what sends its ticks, beside what has been sent so far."""
+    """A store and its scheduler, and a model of the ticks sent so far."""
 
     @initialize()
     def begin(self) -> None:
@@ -49,14 +51,14 @@ class CronHistories(RuleBasedStateMachine):
             self.runner.close()
             shutil.rmtree(self.folder)
 
-    # What happens -------------------------------------------------------------------------------------------------------------
+    # What happens ---------------------------------------------------------------------------------
 
     @rule(job_id=st.sampled_from(IDS), schedule=st.sampled_from(SCHEDULES), catch_up=st.sampled_from(CatchUp))
     def put(self, job_id: str, schedule: str, catch_up: CatchUp) -> None:
         fields = {"expression": schedule, "catch_up": catch_up, "ordering_key": "k"}
         outcome = self.runner.run(self.bench.put(job_id, PutHow.EITHER, **fields))
         assert outcome.done in ("created", "changed", "unchanged"), outcome.problem
-        slot = self.bench.jobs.slot_of(job_id)
+        slot = self.bench.jobs.find_slot(job_id)
         assert slot is not None
         self.living[job_id] = self.bench.jobs.definition(slot)
         self._confirm()
@@ -95,7 +97,7 @@ class CronHistories(RuleBasedStateMachine):
 
     @rule(keeps=st.booleans())
     def crash(self, keeps: bool) -> None:
-        """What is not safe may be lost; whoever comes next decides it again."""
+        """Crash: unconfirmed records may be lost, and the next scheduler decides again."""
         if keeps:
             self._confirm()
         self.bench.stop()
@@ -128,7 +130,7 @@ class CronHistories(RuleBasedStateMachine):
     def _confirm(self) -> None:
         self.bench.store.wait_confirmed(self.bench.store.log_end)
 
-    # What holds ---------------------------------------------------------------------------------------------------------------
+    # What holds -----------------------------------------------------------------------------------
 
     @invariant()
     def _look(self) -> None:
@@ -146,7 +148,9 @@ class CronHistories(RuleBasedStateMachine):
         self.sent.update(found)
         for job_id in self.living:
             row = self.bench.row(job_id)
-            sent = [int(message_id.partition("@")[2]) for message_id in self.sent if message_id.startswith(f"{job_id}@")]
+            sent = [
+                int(message_id.partition("@")[2]) for message_id in self.sent if message_id.startswith(f"{job_id}@")
+            ]
             assert row.through >= max(sent, default=0)
 
 

@@ -1,4 +1,4 @@
-"""Requests about jobs: each is bounded, and says what is wrong with it."""
+"""Requests about jobs: bounds and error messages."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +37,11 @@ def _job(job_id: str = "j", **fields: bytes) -> JobDefinition:
         (Opcode.PUT_JOBS, PutJobsRequest(), InvalidArgumentError),
         (Opcode.PUT_JOBS, PutJobsRequest(jobs=[_job()] * 2001), InvalidArgumentError),
         (Opcode.PUT_JOBS, PutJobsRequest(jobs=[_job()], how=3), InvalidArgumentError),
-        (Opcode.PUT_JOBS, PutJobsRequest(jobs=[_job(str(n), body=bytes(250_000)) for n in range(20)]), InvalidArgumentError),
+        (
+            Opcode.PUT_JOBS,
+            PutJobsRequest(jobs=[_job(str(n), body=bytes(250_000)) for n in range(20)]),
+            InvalidArgumentError,
+        ),
         (Opcode.GET_JOBS, JobsRequest(), InvalidArgumentError),
         (Opcode.GET_JOBS, JobsRequest(ids=["x"] * 2001), InvalidArgumentError),
         (Opcode.DELETE_JOBS, JobsRequest(), InvalidArgumentError),
@@ -54,7 +58,9 @@ def _job(job_id: str = "j", **fields: bytes) -> JobDefinition:
     ],
 )
 @on_loop
-async def test_what_is_refused(tmp_path: Path, opcode: int, request_: Message, kind: type[LiteMQError]) -> None:
+async def test_invalid_requests_are_refused(
+    tmp_path: Path, opcode: int, request_: Message, kind: type[LiteMQError]
+) -> None:
     async with running_broker("memory", tmp_path) as broker:
         ann = Asking(broker)
         await ann.create()
@@ -64,7 +70,7 @@ async def test_what_is_refused(tmp_path: Path, opcode: int, request_: Message, k
 
 
 @on_loop
-async def test_a_repeated_request_is_done_once(tmp_path: Path) -> None:
+async def test_a_repeated_request_is_applied_once(tmp_path: Path) -> None:
     clock = FakeClock()
     clock.step_wall(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp() - clock.wall_ms() / 1000)
     async with running_broker("disk", tmp_path, clock=clock) as broker:
@@ -98,12 +104,16 @@ async def test_pages_are_in_the_order_of_creation(tmp_path: Path) -> None:
     async with running_broker("memory", tmp_path) as broker:
         ann = Asking(broker)
         await ann.create()
-        await ann.channel.ask(Opcode.PUT_JOBS, PutJobsRequest(jobs=[_job(f"j{n}") for n in (3, 1, 2)]).SerializeToString())
+        await ann.channel.ask(
+            Opcode.PUT_JOBS, PutJobsRequest(jobs=[_job(f"j{n}") for n in (3, 1, 2)]).SerializeToString()
+        )
         await ann.channel.ask(Opcode.DELETE_JOBS, JobsRequest(ids=["j1"]).SerializeToString())
         found, after, is_end = [], -1, False
         while not is_end:
             request = ListJobsRequest(after=after, most=1)
-            answer = JobsAnswer.FromString((await ann.channel.ask(Opcode.LIST_JOBS, request.SerializeToString())).header)
+            answer = JobsAnswer.FromString(
+                (await ann.channel.ask(Opcode.LIST_JOBS, request.SerializeToString())).header
+            )
             found += [job.definition.id for job in answer.jobs]
             after, is_end = answer.next_after, answer.is_end
             assert answer.count == 2

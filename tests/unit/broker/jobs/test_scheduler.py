@@ -1,4 +1,4 @@
-"""Jobs at a broker: each tick once, missed ones by the job's own rule, runs one at a time where that is wanted."""
+"""The job scheduler: each tick once, missed ticks by the catch-up rule, overlapping runs by the overlap rule."""
 
 import logging
 from pathlib import Path
@@ -9,7 +9,14 @@ import pytest
 from litemq.broker.jobs.changes import PutHow
 from litemq.broker.jobs.job import tick_id, tick_record
 from litemq.clock import FakeClock
-from litemq.errors import DiskFullError, InvalidArgumentError, JobExistsError, JobNotFoundError, OverloadedError, TopicNotFoundError
+from litemq.errors import (
+    DiskFullError,
+    InvalidArgumentError,
+    JobExistsError,
+    JobNotFoundError,
+    OverloadedError,
+    TopicNotFoundError,
+)
 from litemq.proto.control_pb2 import Control, TryFailed
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Placed
@@ -59,7 +66,12 @@ async def test_a_tick_is_a_message_with_its_job_as_origin(directory: Path | None
         "litemq-max-retries": "3",
         "litemq-timeout-ms": "5000",
     }
-    assert (row.sent, row.through, row.last_tick, row.last_at) == (1, START + 60_000, START + 60_000, stamp.store_timestamp)
+    assert (row.sent, row.through, row.last_tick, row.last_at) == (
+        1,
+        START + 60_000,
+        START + 60_000,
+        stamp.store_timestamp,
+    )
     assert (row.queue_id, row.queue_offset, row.log_offset) == (stamp.queue_id, 0, stamp.commitlog_offset)
     assert bench.grown == [QueueKey(bench.topic_id, stamp.queue_id)]
     bench.close()
@@ -77,8 +89,13 @@ async def test_a_second_message_for_a_tick_is_refused() -> None:
     def placed(tick: int, number: int = number) -> Placed:
         return Placed(tick_record(job, tick, tick_id(job, tick), 0), bench.topic_id, 0, RecordKind.MESSAGE, number)
 
-    for again in ([placed(START + 60_000)], [placed(START)], [placed(START + 120_000)] * 2, [placed(START + 120_000, number + 8)]):
-        with pytest.raises(InvalidArgumentError, match="was sent or given up before"):
+    for again in (
+        [placed(START + 60_000)],
+        [placed(START)],
+        [placed(START + 120_000)] * 2,
+        [placed(START + 120_000, number + 8)],
+    ):
+        with pytest.raises(InvalidArgumentError, match="was already sent or skipped"):
             bench.store.append_placed(again)
     bench.store.append_placed([placed(0), placed(0), placed(START + 120_000)])  # triggered ones are no ticks
     assert bench.row().sent == 4
@@ -86,7 +103,7 @@ async def test_a_second_message_for_a_tick_is_refused() -> None:
 
 
 @on_loop
-async def test_many_due_at_one_moment_are_few_appends_and_others_have_turns() -> None:
+async def test_many_due_ticks_are_few_appends_and_other_work_runs_in_between() -> None:
     clock = _clock()
     bench = JobBench(clock)
     for number in range(300):
@@ -119,7 +136,7 @@ async def test_many_due_at_one_moment_are_few_appends_and_others_have_turns() ->
     ],
 )
 @on_loop
-async def test_what_was_missed_goes_by_the_jobs_rule(rule: CatchUp, late: float, sent: list[int], missed: int) -> None:
+async def test_missed_ticks_follow_the_catch_up_rule(rule: CatchUp, late: float, sent: list[int], missed: int) -> None:
     clock = _clock()
     bench = JobBench(clock)
     await bench.put(catch_up=rule, catch_up_window_ms=HOUR * 1000)
@@ -134,7 +151,7 @@ async def test_what_was_missed_goes_by_the_jobs_rule(rule: CatchUp, late: float,
 
 
 @on_loop
-async def test_nothing_is_older_than_the_window() -> None:
+async def test_ticks_before_the_catch_up_window_are_missed() -> None:
     clock = _clock()
     bench = JobBench(clock)
     await bench.put(expression="0 0 0 * * *", catch_up_window_ms=60_000)
@@ -144,7 +161,7 @@ async def test_nothing_is_older_than_the_window() -> None:
 
 
 @on_loop
-async def test_a_run_that_is_not_over_skips_the_next(directory: Path | None) -> None:
+async def test_a_running_job_skips_the_next_tick(directory: Path | None) -> None:
     clock = _clock()
     bench = JobBench(clock, directory)
     await bench.put(group="g", overlap=Overlap.SKIP)
@@ -164,7 +181,7 @@ async def test_a_run_that_is_not_over_skips_the_next(directory: Path | None) -> 
 
 
 @on_loop
-async def test_a_run_that_is_tried_again_is_not_over() -> None:
+async def test_a_run_with_a_waiting_retry_is_not_over() -> None:
     clock = _clock()
     bench = JobBench(clock)
     await bench.put(group="g", overlap=Overlap.SKIP, ordering_key="o")
@@ -186,7 +203,9 @@ async def test_a_run_that_is_tried_again_is_not_over() -> None:
     clock.advance(60)
     await bench.fire()
     assert bench.row().skipped == 1  # it waits for its next try
-    bench.store.append_placed([Placed(bench.store.read_raw(row.log_offset), retries.topic_id, 16, RecordKind.RETRY, row.log_offset, 1)])
+    bench.store.append_placed(
+        [Placed(bench.store.read_raw(row.log_offset), retries.topic_id, 16, RecordKind.RETRY, row.log_offset, 1)]
+    )
     row = bench.row()
     assert (row.topic_id, row.queue_id, row.queue_offset) == (retries.topic_id, 16, 0)
     clock.advance(60)
@@ -200,7 +219,7 @@ async def test_a_run_that_is_tried_again_is_not_over() -> None:
 
 
 @on_loop
-async def test_one_tick_waits_for_the_run_before_it(directory: Path | None) -> None:
+async def test_one_tick_waits_for_the_run_before(directory: Path | None) -> None:
     clock = _clock()
     bench = JobBench(clock, directory)
     await bench.put(group="g", overlap=Overlap.QUEUE_ONE)
@@ -221,7 +240,7 @@ async def test_one_tick_waits_for_the_run_before_it(directory: Path | None) -> N
 
 
 @on_loop
-async def test_jitter_is_the_jobs_own() -> None:
+async def test_jitter_depends_on_the_job_id() -> None:
     clock = _clock()
     bench = JobBench(clock)
     ids = [f"job-{number}" for number in range(40)]
@@ -237,13 +256,15 @@ async def test_jitter_is_the_jobs_own() -> None:
             at.setdefault(message_id.split("@")[0], []).append(second)
         seen = len(found)
     assert set(at) == set(ids)
-    assert all(len(seconds) == 2 and seconds[1] - seconds[0] == 60 and 60 <= seconds[0] <= 91 for seconds in at.values())
+    assert all(
+        len(seconds) == 2 and seconds[1] - seconds[0] == 60 and 60 <= seconds[0] <= 91 for seconds in at.values()
+    )
     assert len({seconds[0] for seconds in at.values()}) > 10
     bench.close()
 
 
 @on_loop
-async def test_beginning_and_end() -> None:
+async def test_start_at_and_end_at_bound_the_ticks() -> None:
     clock = _clock()
     bench = JobBench(clock)
     await bench.put(start_at=START + 120_000, end_at=START + 240_000)
@@ -288,7 +309,7 @@ async def test_creating_changing_and_deleting() -> None:
     assert (await bench.put("m", priority=3)).code == InvalidArgumentError.code
     bench.changes.pause(["j"], paused=True)
     assert (await bench.put(body=b"z", how=PutHow.EITHER)).done == "changed"
-    assert bench.jobs.definition(0).paused  # whoever puts it again did not pause it, and does not resume it
+    assert bench.jobs.definition(0).paused  # putting a job again does not resume it
     bench.changes.pause(["j"], paused=False)
     clock.advance(90)
     before = bench.row().through
@@ -298,7 +319,10 @@ async def test_creating_changing_and_deleting() -> None:
     clock.advance(60)
     await bench.fire()
     assert [each for each in bench.ids() if each.startswith("j@")] == [f"j@{START + 150_000}"]
-    assert [outcome.done or outcome.code for outcome in bench.changes.delete(["j", "j", "q"])] == ["deleted", JobNotFoundError.code]
+    assert [outcome.done or outcome.code for outcome in bench.changes.delete(["j", "j", "q"])] == [
+        "deleted",
+        JobNotFoundError.code,
+    ]
     clock.advance(600)
     assert await bench.fire() == 1  # the other one
     assert (await bench.put()).done == "created"
@@ -307,7 +331,7 @@ async def test_creating_changing_and_deleting() -> None:
 
 
 @on_loop
-async def test_all_bodies_together_are_bounded() -> None:
+async def test_the_total_size_of_jobs_is_bounded() -> None:
     bench = JobBench(_clock(), max_bytes=500)
     assert (await bench.put(body=bytes(600))).done == "created"
     assert (await bench.put("k")).code == OverloadedError.code
@@ -342,7 +366,7 @@ async def test_all_bodies_together_are_bounded() -> None:
     ],
 )
 @on_loop
-async def test_what_no_job_can_be(fields: dict[str, Any]) -> None:
+async def test_invalid_jobs_are_refused(fields: dict[str, Any]) -> None:
     bench = JobBench(_clock())
     outcome = await bench.put(**fields)
     assert (outcome.done, bool(outcome.problem)) == ("", True)
@@ -353,7 +377,7 @@ async def test_what_no_job_can_be(fields: dict[str, Any]) -> None:
 
 
 @on_loop
-async def test_a_topic_that_is_gone_misses_ticks_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+async def test_ticks_for_a_deleted_topic_are_missed_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     clock = _clock()
     bench = JobBench(clock)
     await bench.put(every_ms=60_000)
@@ -361,7 +385,7 @@ async def test_a_topic_that_is_gone_misses_ticks_and_says_so(caplog: pytest.LogC
     clock.advance(60)
     with caplog.at_level(logging.WARNING):
         assert await bench.fire() == 0
-    assert "its topic 'reports' is gone" in caplog.text
+    assert "topic 'reports' does not exist" in caplog.text
     assert bench.row().missed == 1
     bench.store.create_topic("reports", 2)
     clock.advance(60)
@@ -370,7 +394,7 @@ async def test_a_topic_that_is_gone_misses_ticks_and_says_so(caplog: pytest.LogC
 
 
 @on_loop
-async def test_a_failure_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_run_of_the_scheduler_is_retried(caplog: pytest.LogCaptureFixture) -> None:
     clock = _clock()
     bench = JobBench(clock)
     await bench.put()
@@ -378,7 +402,7 @@ async def test_a_failure_is_tried_again(caplog: pytest.LogCaptureFixture) -> Non
 
     def refusing(placed: Any) -> Any:
         if full:
-            raise DiskFullError("no room")
+            raise DiskFullError("no space")
         return append_placed(placed)
 
     bench.store.append_placed = refusing  # type: ignore[method-assign]
@@ -391,7 +415,7 @@ async def test_a_failure_is_tried_again(caplog: pytest.LogCaptureFixture) -> Non
 
 
 @on_loop
-async def test_after_a_stop_it_goes_on(tmp_path: Path) -> None:
+async def test_the_scheduler_continues_after_a_restart(tmp_path: Path) -> None:
     clock = _clock()
     bench = JobBench(clock, tmp_path)
     await bench.put(catch_up=CatchUp.ALL)

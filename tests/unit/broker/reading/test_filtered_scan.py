@@ -1,4 +1,4 @@
-"""Scans: what a filter finds in a queue is what it finds in all of its records, however it is looked through."""
+"""Filtered scans find all matching records of a queue, in any number of steps."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
 from litemq.filters.filter import Filter, parse_filter
 from litemq.format.record_encode import encode_record
-from litemq.format.record_view import views
+from litemq.format.record_view import record_views
 from litemq.net.request_channel import Answer
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest
 from litemq.storage.memory_store import MemoryStore
@@ -28,8 +28,8 @@ TAGS: tuple[tuple[str, ...], ...] = (("A",), ("B",), (), ("A", "B"), ("C",))
 
 
 @pytest.fixture(autouse=True)
-def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, a scan looks to the end."""
+def _unlimited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let scans run to the end on slow machines."""
     monkeypatch.setattr(scanning, "_SECONDS_HOT", 3600)
     monkeypatch.setattr(scanning, "_SECONDS_COLD", 3600)
 
@@ -41,7 +41,10 @@ def _wanted(text: str, *, is_sql: bool = False) -> Filter:
 
 
 def _records(count: int) -> bytes:
-    return b"".join(encode_record(Record("orders", b"x" * (n % 50), tags=TAGS[n % 5], properties={"n": str(n)})) for n in range(count))
+    return b"".join(
+        encode_record(Record("orders", b"x" * (n % 50), tags=TAGS[n % 5], properties={"n": str(n)}))
+        for n in range(count)
+    )
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -57,7 +60,7 @@ KEY = QueueKey(16, 1)  # has the odd ones: n = 2 * offset + 1
 
 
 def _numbers(records: bytes) -> list[int]:
-    return [int(view.properties["n"]) for view in views(records)]
+    return [int(view.properties["n"]) for view in record_views(records)]
 
 
 def _all(store: Store, wanted: Filter, *, most: int, size: int, hot: bool) -> list[int]:
@@ -78,13 +81,18 @@ def _all(store: Store, wanted: Filter, *, most: int, size: int, hot: bool) -> li
 
 
 @pytest.mark.parametrize(
-    ("text", "is_sql"), [("A", False), ("A || C", False), ("n > 50 AND tags = 'A'", True), ("n < 9 OR n > 90", True), ("Z", False)]
+    ("text", "is_sql"),
+    [("A", False), ("A || C", False), ("n > 50 AND tags = 'A'", True), ("n < 9 OR n > 90", True), ("Z", False)],
 )
 @pytest.mark.parametrize("hot", [True, False])
 @pytest.mark.parametrize(("most", "size"), [(1000, 1 << 20), (1, 1 << 20), (7, 1 << 20), (1000, 1), (1000, 500)])
-def test_all_that_is_wanted_is_found_once(store: Store, text: str, is_sql: bool, hot: bool, most: int, size: int) -> None:
+def test_a_scan_finds_every_match_once(store: Store, text: str, is_sql: bool, hot: bool, most: int, size: int) -> None:
     wanted = _wanted(text, is_sql=is_sql)
-    expected = [number for view in views(_records(100)) if wanted.accepts(view) and (number := int(view.properties["n"])) % 2]
+    expected = [
+        number
+        for view in record_views(_records(100))
+        if wanted.accepts(view) and (number := int(view.properties["n"])) % 2
+    ]
     assert _all(store, wanted, most=most, size=size, hot=hot) == expected
 
 
@@ -98,7 +106,7 @@ def test_a_scan_ends_when_its_time_is_up(store: Store, hot: bool, monkeypatch: p
     assert scanned == ScanResult(b"", 4)
 
 
-def test_what_is_not_in_memory_is_left_to_a_thread(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_are_not_in_memory_are_read_in_a_thread(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Scan(KEY, 0, _wanted("C"), 10, 1 << 20)
     monkeypatch.setattr(store, "is_hot", lambda _offset: False)
     # Entries in memory rule the first one out; the second has two tags, so that its record decides, which is on disk.
@@ -108,12 +116,12 @@ def test_what_is_not_in_memory_is_left_to_a_thread(store: Store, monkeypatch: py
     assert scan_if_hot(store, asked) is None
 
 
-def test_an_offset_that_is_not_there_is_refused(store: Store) -> None:
+def test_an_offset_out_of_range_is_refused(store: Store) -> None:
     with pytest.raises(OffsetOutOfRangeError):
         scan(store, Scan(KEY, 51, _wanted("A"), 10, 100))
 
 
-def test_a_damaged_record_is_told_where_it_stands(tmp_path: Path) -> None:
+def test_a_damaged_record_is_reported_at_its_offset(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     try:
         topic = store.create_topic("orders", 1)
@@ -131,16 +139,22 @@ def test_a_damaged_record_is_told_where_it_stands(tmp_path: Path) -> None:
         assert isinstance(second.error, CorruptStoreError)
         third = scan(store, Scan(key, 6, _wanted("A"), 10, 1 << 20))
         assert _numbers(third.records) == [8]
-        assert not scan(store, Scan(key, 4, _wanted("C"), 10, 1 << 20)).error  # what nobody wants disturbs nobody
+        assert not scan(
+            store, Scan(key, 4, _wanted("C"), 10, 1 << 20)
+        ).error  # a damaged record that is no candidate is not read
     finally:
         store.close()
 
 
-# Through pulls ----------------------------------------------------------------------------------------------------------------
+# Through pulls ------------------------------------------------------------------------------------
 
 
-def _pull(asking: Asking, offset: int = 0, *, text: str, is_sql: bool = False, most: int = 100, wait_ms: int = 0) -> asyncio.Future[Answer]:
-    request = PullRequest(topic="orders", offset=offset, max_messages=most, wait_ms=wait_ms, filter=text, filter_is_sql=is_sql)
+def _pull(
+    asking: Asking, offset: int = 0, *, text: str, is_sql: bool = False, most: int = 100, wait_ms: int = 0
+) -> asyncio.Future[Answer]:
+    request = PullRequest(
+        topic="orders", offset=offset, max_messages=most, wait_ms=wait_ms, filter=text, filter_is_sql=is_sql
+    )
     return asking.channel.ask(Opcode.PULL, request.SerializeToString())
 
 
@@ -149,7 +163,9 @@ KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 
 @KINDS
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_pull_moves_on_over_what_is_not_wanted(kind: Kind, cold: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_skips_messages_that_the_filter_rejects(
+    kind: Kind, cold: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Asking(broker)
@@ -170,7 +186,7 @@ def test_a_pull_moves_on_over_what_is_not_wanted(kind: Kind, cold: bool, tmp_pat
 
 
 @KINDS
-def test_a_pull_waits_for_what_is_wanted_and_looks_at_nothing_twice(kind: Kind, tmp_path: Path) -> None:
+def test_a_pull_waits_for_a_match_and_reads_no_message_twice(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
@@ -190,7 +206,7 @@ def test_a_pull_waits_for_what_is_wanted_and_looks_at_nothing_twice(kind: Kind, 
 
 
 @KINDS
-def test_a_filter_that_cannot_be_read_is_refused(kind: Kind, tmp_path: Path) -> None:
+def test_an_invalid_filter_is_refused(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Asking(broker)

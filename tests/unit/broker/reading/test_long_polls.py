@@ -1,4 +1,4 @@
-"""Pulls: what is there at once, what is not when it comes, and nothing for those who do not read."""
+"""Pulls: answered at once or when messages arrive, and not while the caller does not read."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,13 @@ import pytest
 
 from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
-from litemq.errors import InvalidArgumentError, NotGroupMemberError, OffsetExpiredError, OffsetOutOfRangeError, OverloadedError
+from litemq.errors import (
+    InvalidArgumentError,
+    NotGroupMemberError,
+    OffsetExpiredError,
+    OffsetOutOfRangeError,
+    OverloadedError,
+)
 from litemq.format.batches.scan import scan
 from litemq.format.record_decode import decode_record
 from litemq.net.request_channel import Answer
@@ -26,7 +32,9 @@ KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 def _pull(
     asking: Asking, offset: int = 0, *, queue_id: int = 0, most: int = 100, size: int = 0, wait_ms: int = 0
 ) -> asyncio.Future[Answer]:
-    request = PullRequest(topic="orders", queue_id=queue_id, offset=offset, max_messages=most, max_bytes=size, wait_ms=wait_ms)
+    request = PullRequest(
+        topic="orders", queue_id=queue_id, offset=offset, max_messages=most, max_bytes=size, wait_ms=wait_ms
+    )
     return asking.channel.ask(Opcode.PULL, request.SerializeToString())
 
 
@@ -36,7 +44,7 @@ def _offsets(answer: Answer) -> list[int]:
 
 
 @KINDS
-def test_what_is_there_comes_at_once(kind: Kind, tmp_path: Path) -> None:
+def test_available_messages_are_answered_at_once(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Asking(broker)
@@ -44,8 +52,8 @@ def test_what_is_there_comes_at_once(kind: Kind, tmp_path: Path) -> None:
             await ann.send(records(10))
             answer = await _pull(ann, 3, most=4)
             assert _offsets(answer) == [3, 4, 5, 6]
-            told = PullAnswer.FromString(answer.header)
-            assert (told.range.least, told.range.next) == (0, 10)
+            pulled = PullAnswer.FromString(answer.header)
+            assert (pulled.range.least, pulled.range.next) == (0, 10)
             assert _offsets(await _pull(ann, 3, size=1)) == [3]  # at least one, however large
             assert (await _pull(ann, 10)).attachment == b""
             assert (await _pull(ann, queue_id=1)).attachment == b""
@@ -55,7 +63,7 @@ def test_what_is_there_comes_at_once(kind: Kind, tmp_path: Path) -> None:
 
 @KINDS
 @pytest.mark.parametrize("level", [Durability.MEMORY, Durability.DISK])
-def test_what_is_not_there_is_waited_for(kind: Kind, level: Durability, tmp_path: Path) -> None:
+def test_a_pull_waits_for_new_messages(kind: Kind, level: Durability, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
@@ -73,7 +81,7 @@ def test_what_is_not_there_is_waited_for(kind: Kind, level: Durability, tmp_path
 
 
 @KINDS
-def test_what_is_written_and_not_confirmed_yet_is_waited_for(kind: Kind, tmp_path: Path) -> None:
+def test_a_pull_waits_for_unconfirmed_messages(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Asking(broker)
@@ -85,7 +93,7 @@ def test_what_is_written_and_not_confirmed_yet_is_waited_for(kind: Kind, tmp_pat
     asyncio.run(main())
 
 
-def test_who_has_waited_long_enough_is_told_that_there_is_nothing(tmp_path: Path) -> None:
+def test_a_pull_is_answered_empty_after_its_wait_time(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Asking(broker)
@@ -97,7 +105,7 @@ def test_who_has_waited_long_enough_is_told_that_there_is_nothing(tmp_path: Path
     asyncio.run(main())
 
 
-def test_what_is_not_in_memory_is_read_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_that_are_not_in_memory_are_read_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path) as broker:
             ann = Asking(broker)
@@ -109,7 +117,7 @@ def test_what_is_not_in_memory_is_read_from_disk(tmp_path: Path, monkeypatch: py
     asyncio.run(main())
 
 
-def test_reads_from_disk_come_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_reads_of_a_caller_run_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path, BrokerLimits(max_waiting_pulls=20)) as broker:
             ann = Asking(broker)
@@ -141,21 +149,21 @@ def test_reads_from_disk_come_one_after_another(tmp_path: Path, monkeypatch: pyt
                 await asyncio.sleep(0)
             broker.caller_gone(ann.channel)
             await asyncio.sleep(0.05)
-            assert sum(1 for answer in waiting if answer.done()) <= 1, "somebody reads for one who has gone"
+            assert sum(1 for answer in waiting if answer.done()) <= 1, "the broker reads for a gone caller"
             for answer in waiting:
                 answer.cancel()
 
     asyncio.run(main())
 
 
-def test_who_does_not_read_gets_no_more_until_it_does(tmp_path: Path) -> None:
+def test_a_caller_that_does_not_read_gets_no_more_answers(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = _Stuck(broker)
             await ann.create()
             waiting = _pull(ann, wait_ms=60_000)
             await ann.send(records(2))
-            await eventually(lambda: ann.is_asked_to_read)
+            await eventually(lambda: ann.is_waited_for)
             assert not waiting.done()
             assert broker._long_polls.waiting == 0  # it is the caller's turn now
             ann.read()
@@ -165,7 +173,7 @@ def test_who_does_not_read_gets_no_more_until_it_does(tmp_path: Path) -> None:
 
 
 class _Stuck(Asking):
-    """Somebody who does not read answers."""
+    """A caller that does not read its answers."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
@@ -176,17 +184,17 @@ class _Stuck(Asking):
             is_stuck = True
 
             @property
-            def has_room(self) -> bool:
+            def is_writable(self) -> bool:
                 return not self.is_stuck
 
-            def when_room(self, resume: Callable[[], None]) -> None:
+            def on_writable(self, resume: Callable[[], None]) -> None:
                 outer._resumed.append(resume)
 
         self.channel = Stuck("broker", "stuck", broker)
 
     @property
-    def is_asked_to_read(self) -> bool:
-        """Whether somebody waits for room."""
+    def is_waited_for(self) -> bool:
+        """Whether the broker waits until the caller is writable."""
         return bool(self._resumed)
 
     def read(self) -> None:
@@ -195,7 +203,7 @@ class _Stuck(Asking):
             resume()
 
 
-def test_offsets_that_are_not_there(tmp_path: Path) -> None:
+def test_offsets_out_of_range_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Asking(broker)
@@ -203,7 +211,7 @@ def test_offsets_that_are_not_there(tmp_path: Path) -> None:
             await ann.send(records(3))
             with pytest.raises(OffsetOutOfRangeError):
                 await _pull(ann, 4)
-            broker.context.store.state.least[QueueKey(16, 0)] = 2
+            broker.context.store.state.start_offsets[QueueKey(16, 0)] = 2
             with pytest.raises(OffsetExpiredError, match="retention"):
                 await _pull(ann, 1)
             with pytest.raises(InvalidArgumentError):
@@ -217,7 +225,7 @@ def test_offsets_that_are_not_there(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_damaged_record_is_named_and_left_out(tmp_path: Path) -> None:
+def test_a_damaged_record_is_reported_and_skipped(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path) as broker:
             ann = Asking(broker)
@@ -230,15 +238,15 @@ def test_a_damaged_record_is_named_and_left_out(tmp_path: Path) -> None:
                 file.seek(second)
                 file.write(b"X")
             assert _offsets(await _pull(ann)) == [0]
-            told = PullAnswer.FromString((await _pull(ann, 1)).header)
-            assert "damaged" in told.damaged
-            assert told.next_offset == 2
+            pulled = PullAnswer.FromString((await _pull(ann, 1)).header)
+            assert "damaged" in pulled.damaged
+            assert pulled.next_offset == 2
             assert _offsets(await _pull(ann, 2)) == [2]
 
     asyncio.run(main())
 
 
-def test_one_client_cannot_wait_without_end(tmp_path: Path) -> None:
+def test_the_waiting_pulls_of_a_client_are_bounded(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path, BrokerLimits(max_waiting_pulls=3)) as broker:
             ann = Asking(broker)

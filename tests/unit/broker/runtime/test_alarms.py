@@ -1,4 +1,4 @@
-"""Alarms: never early, all that is due at once, and nobody's error is another's."""
+"""Alarms: never early, all due keys together, and errors of one callback do not affect others."""
 
 import asyncio
 import logging
@@ -43,26 +43,26 @@ def test_keys_of_one_ring_come_together_in_order() -> None:
     async def main() -> None:
         clock = FakeClock()
         alarms = Alarms(clock)
-        told: list[tuple[str, list[int]]] = []
+        rings: list[tuple[str, list[int]]] = []
 
         def mine(keys: list[int]) -> None:
-            told.append(("mine", keys))
+            rings.append(("mine", keys))
 
         def others(keys: list[int]) -> None:
-            told.append(("others", keys))
+            rings.append(("others", keys))
 
         for number in (3, 1, 2):
             alarms.at(clock.wall_ms() + number * 100, mine, number)
         alarms.at(clock.wall_ms() + 150, others, 9)
         clock.advance(1)
         assert alarms.ring_due() == 4
-        assert told == [("mine", [1, 2, 3]), ("others", [9])]
+        assert rings == [("mine", [1, 2, 3]), ("others", [9])]
         alarms.close()
 
     _run(main)
 
 
-def test_one_that_fails_is_logged_and_the_others_ring(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_callback_is_logged_and_the_others_ring(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         clock = FakeClock()
         alarms = Alarms(clock)
@@ -81,7 +81,7 @@ def test_one_that_fails_is_logged_and_the_others_ring(caplog: pytest.LogCaptureF
     _run(main)
 
 
-def test_the_loop_rings_by_itself_and_one_may_set_the_next() -> None:
+def test_the_loop_rings_alarms_and_a_callback_may_set_the_next() -> None:
     async def main() -> None:
         clock = SystemClock()
         alarms = Alarms(clock)
@@ -109,7 +109,7 @@ def test_the_loop_rings_by_itself_and_one_may_set_the_next() -> None:
     _run(main)
 
 
-def test_a_clock_that_is_moved_is_noticed() -> None:
+def test_a_moved_clock_is_noticed() -> None:
     async def main() -> None:
         clock = FakeClock()
         alarms = Alarms(clock)

@@ -1,4 +1,4 @@
-"""What a broker does by itself: one at a time, again where it fails, and said once."""
+"""Background tasks: one run at a time, retried after a failure that is logged once."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from litemq.errors import DiskFullError
 
 
 class _Work:
-    """Fails as often as it is told to."""
+    """Fails as often as configured."""
 
     def __init__(self, *failures: str) -> None:
         self.failures = list(failures)
@@ -33,7 +33,7 @@ class _Work:
         await asyncio.wait((self.task.task,))
 
 
-def test_one_at_a_time() -> None:
+def test_one_run_at_a_time() -> None:
     async def main() -> None:
         work = _Work()
         assert work.task.begin()
@@ -48,7 +48,7 @@ def test_one_at_a_time() -> None:
     asyncio.run(main())
 
 
-def test_what_fails_is_said_once_and_tried_later(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_logged_once_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         work = _Work("full", "full", "fuller")
         work.may_end.set()
@@ -61,12 +61,12 @@ def test_what_fails_is_said_once_and_tried_later(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.WARNING, "litemq"):
         asyncio.run(main())
     assert [record.getMessage() for record in caplog.records] == [
-        "nothing was done: full; it is tried again",
-        "nothing was done: fuller; it is tried again",
+        "nothing was done: full. Retrying in 1 s",
+        "nothing was done: fuller. Retrying in 1 s",
     ]
 
 
-def test_a_closed_one_ends_and_does_not_begin() -> None:
+def test_a_closed_task_ends_and_starts_no_run() -> None:
     async def main() -> None:
         work = _Work()
         work.task.begin()

@@ -1,4 +1,4 @@
-"""A broker's time: what it makes of a wall clock that is set."""
+"""The broker's clock while the wall clock is set forward and back."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ def test_time_passes(clock: FakeClock, time: BrokerClock) -> None:
         assert (time.wall_ms(), time.elapsed_ns()) == (clock.wall_ms(), clock.elapsed_ns())
 
 
-def test_a_step_forward_is_believed_after_a_minute(clock: FakeClock, time: BrokerClock) -> None:
+def test_a_step_forward_counts_after_a_minute(clock: FakeClock, time: BrokerClock) -> None:
     begin = time.wall_ms()
     clock.step_wall(3600)
     assert time.wall_ms() == begin
@@ -34,7 +34,7 @@ def test_a_step_forward_is_believed_after_a_minute(clock: FakeClock, time: Broke
     assert time.wall_ms() == clock.wall_ms() == begin + 3_660_000
 
 
-def test_a_step_that_is_taken_back_was_none(clock: FakeClock, time: BrokerClock) -> None:
+def test_a_corrected_step_has_no_effect(clock: FakeClock, time: BrokerClock) -> None:
     begin = time.wall_ms()
     clock.step_wall(3600)
     for _ in range(59):
@@ -48,7 +48,7 @@ def test_a_step_that_is_taken_back_was_none(clock: FakeClock, time: BrokerClock)
         assert time.wall_ms() == begin + second * 1000
 
 
-def test_only_what_was_there_all_the_time_is_believed(clock: FakeClock, time: BrokerClock) -> None:
+def test_only_the_smallest_lead_counts(clock: FakeClock, time: BrokerClock) -> None:
     begin = time.wall_ms()
     clock.step_wall(10)
     time.wall_ms()
@@ -65,7 +65,7 @@ def test_only_what_was_there_all_the_time_is_believed(clock: FakeClock, time: Br
     assert time.wall_ms() == clock.wall_ms()
 
 
-def test_a_step_back_is_met_slowly(clock: FakeClock, time: BrokerClock) -> None:
+def test_after_a_step_back_the_clock_runs_slower(clock: FakeClock, time: BrokerClock) -> None:
     begin = time.wall_ms()
     clock.step_wall(-60)
     assert time.wall_ms() == begin

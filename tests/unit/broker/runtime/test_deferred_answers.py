@@ -1,4 +1,4 @@
-"""Whoever asked hears of what became of it, whatever that is."""
+"""Deferred answers: every request gets the result or the error of its work."""
 
 import asyncio
 import logging
@@ -17,32 +17,32 @@ FRAME = Frame(0, 0, 7, b"", b"")
 
 
 class _Caller:
-    """Who keeps what it was told."""
+    """A caller that keeps its answers."""
 
     client_id = peer = "tester"
-    has_room = True
+    is_writable = True
 
     def __init__(self) -> None:
-        self.told: asyncio.Queue[bytes | LiteMQError] = asyncio.Queue()
+        self.received: asyncio.Queue[bytes | LiteMQError] = asyncio.Queue()
 
-    def when_room(self, resume: object) -> None:
+    def on_writable(self, resume: object) -> None:
         raise NotImplementedError
 
     def answer(self, _frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
-        self.told.put_nowait(header + bytes(attachment))
+        self.received.put_nowait(header + bytes(attachment))
 
     def answer_sent(self, correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> None:
         raise NotImplementedError
 
     def refuse(self, _frame: Frame, error: LiteMQError) -> None:
-        self.told.put_nowait(error)
+        self.received.put_nowait(error)
 
 
-async def _until_told(caller: _Caller) -> bytes | LiteMQError:
-    return await asyncio.wait_for(caller.told.get(), HANG_S)
+async def _until_answered(caller: _Caller) -> bytes | LiteMQError:
+    return await asyncio.wait_for(caller.received.get(), HANG_S)
 
 
-def test_what_is_looked_up_is_told_and_what_goes_wrong_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_results_and_errors_of_look_ups_are_answered(caplog: pytest.LogCaptureFixture) -> None:
     def fail() -> tuple[bytes, bytes]:
         raise InvalidArgumentError("no")
 
@@ -52,21 +52,21 @@ def test_what_is_looked_up_is_told_and_what_goes_wrong_too(caplog: pytest.LogCap
     async def main() -> None:
         caller, answers = _Caller(), DeferredAnswers()
         answers.look_up(caller, FRAME, lambda: (b"head", b" and more"))
-        assert await _until_told(caller) == b"head and more"
+        assert await _until_answered(caller) == b"head and more"
         answers.look_up(caller, FRAME, fail)
-        assert isinstance(await _until_told(caller), InvalidArgumentError)
+        assert isinstance(await _until_answered(caller), InvalidArgumentError)
         with caplog.at_level(logging.ERROR, "litemq"):
             answers.look_up(caller, FRAME, stumble)
-            told = await _until_told(caller)
-        assert isinstance(told, StoreFailedError)
-        assert "secret" not in str(told)
+            answer = await _until_answered(caller)
+        assert isinstance(answer, StoreFailedError)
+        assert "secret" not in str(answer)
         assert "secret" in caplog.text
         answers.close()
 
     asyncio.run(main())
 
 
-def test_nothing_goes_on_behind_a_close() -> None:
+def test_close_cancels_all_work() -> None:
     async def main() -> None:
         caller, answers, reached = _Caller(), DeferredAnswers(), asyncio.Event()
 
@@ -80,18 +80,18 @@ def test_nothing_goes_on_behind_a_close() -> None:
         answers.close()
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 1
-        assert caller.told.empty()
+        assert caller.received.empty()
 
     asyncio.run(main())
 
 
-def test_an_answer_waits_until_everything_before_it_is_safe(tmp_path: Path) -> None:
+def test_an_answer_waits_until_the_log_is_confirmed(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path) as broker:
             store, caller = broker.context.store, _Caller()
             store.create_topic("orders", 1)
             answer_when_safe(store, caller, FRAME, store.log_end, b"done")
-            assert await _until_told(caller) == b"done"
+            assert await _until_answered(caller) == b"done"
             assert store.confirm_offset >= store.log_end
 
     asyncio.run(main())

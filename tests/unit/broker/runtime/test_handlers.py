@@ -28,7 +28,9 @@ def test_every_opcode_has_a_handler_with_a_permission() -> None:
     assert set(table) == {number for number in Opcode.values() if number} - _ELSEWHERE
     for opcode, handler in table.items():
         assert handler.opcode == opcode
-        assert isinstance(handler.permission, Permission), f"{Opcode.Name(Opcode.ValueType(opcode))} names no permission"
+        assert isinstance(handler.permission, Permission), (
+            f"{Opcode.Name(Opcode.ValueType(opcode))} names no permission"
+        )
         assert callable(handler.call)
 
 

@@ -1,4 +1,4 @@
-"""Events reach those who listen to them, in the order in which they were added."""
+"""Events reach their listeners in the order in which these were added."""
 
 from litemq.broker.runtime.queue_events import QueueEvents, QueueListener
 from litemq.storage.state import QueueKey
@@ -38,7 +38,7 @@ class Other(QueueListener):
 def test_each_event_goes_to_its_listeners() -> None:
     heard: list[tuple[object, ...]] = []
     events = QueueEvents()
-    events.on_append([KEY], 1)  # nobody listens yet
+    events.on_append([KEY], 1)  # no listeners yet
     for listener in (Listener("a", heard), Other(heard), Listener("b", heard)):
         events.add(listener)
     events.on_append([KEY], 5)

@@ -8,12 +8,12 @@ from litemq.errors import InvalidArgumentError, TopicNotFoundError
 from litemq.storage.memory_store import MemoryStore
 
 
-def test_a_topic_and_its_queues() -> None:
+def test_unknown_topics_and_queues_are_refused_with_a_hint() -> None:
     store = MemoryStore(FakeClock())
     topic = store.create_topic("orders", 4)
     topics = TopicDirectory(store)
     assert topics.find("orders") == topic == topics.find_with_queue("orders", 3)
-    with pytest.raises(InvalidArgumentError, match="queue 4: topic 'orders' has 4"):
+    with pytest.raises(InvalidArgumentError, match="topic 'orders' has no queue 4: it has 4"):
         topics.find_with_queue("orders", 4)
     with pytest.raises(TopicNotFoundError, match="litemq topic create other"):
         topics.find_with_queue("other", 0)

@@ -20,7 +20,7 @@ def test_a_request_with_timers_and_messages_lists_every_offset() -> None:
 
 
 @pytest.mark.parametrize("level", [Durability.NONE, Durability.MEMORY])
-def test_who_does_not_wait_for_the_disk(level: Durability, tmp_path: Path) -> None:
+def test_levels_below_disk_are_answered_at_once(level: Durability, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path) as broker:
             ann = Asking(broker)

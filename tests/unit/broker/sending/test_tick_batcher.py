@@ -1,4 +1,4 @@
-"""Sends: one append a tick, each request with its own answer."""
+"""Tick batching: one append per tick and topic, one answer per request."""
 
 import asyncio
 from pathlib import Path
@@ -26,7 +26,7 @@ KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 
 
 @KINDS
-def test_all_of_one_turn_become_one_append(kind: Kind, tmp_path: Path) -> None:
+def test_all_sends_of_a_tick_are_one_append(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
@@ -40,7 +40,10 @@ def test_all_of_one_turn_become_one_append(kind: Kind, tmp_path: Path) -> None:
                 return append(*args, **options)  # type: ignore[arg-type]
 
             broker.context.store.append = counted  # type: ignore[method-assign,assignment]
-            asked = [ann.send(records(), queue) for queue in (0, 1, 0)] + [bob.send(records(3), 1), bob.send(records(), 0)]
+            asked = [ann.send(records(), queue) for queue in (0, 1, 0)] + [
+                bob.send(records(3), 1),
+                bob.send(records(), 0),
+            ]
             answers = await asyncio.gather(*asked)
             assert [answer.queue_offset for answer in answers] == [0, 0, 1, 1, 2]
             assert len({answer.store_timestamp for answer in answers}) == 1
@@ -50,7 +53,7 @@ def test_all_of_one_turn_become_one_append(kind: Kind, tmp_path: Path) -> None:
 
 
 @KINDS
-def test_what_is_not_valid_is_refused_alone(kind: Kind, tmp_path: Path) -> None:
+def test_an_invalid_send_is_refused_alone(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Asking(broker)
@@ -70,14 +73,14 @@ def test_what_is_not_valid_is_refused_alone(kind: Kind, tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_what_does_not_fit_together_in_one_request(tmp_path: Path) -> None:
+def test_records_of_one_request_must_belong_together(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Asking(broker)
             await ann.create()
             with pytest.raises(InvalidArgumentError, match="one producer"):
                 await ann.send(records(producer_id=1) + records(producer_id=2))
-            with pytest.raises(InvalidArgumentError, match="follow each other"):
+            with pytest.raises(InvalidArgumentError, match="must be consecutive"):
                 await ann.send(records(producer_id=1) + records(producer_id=1, first=2))
 
     asyncio.run(main())
@@ -91,7 +94,9 @@ def test_what_does_not_fit_together_in_one_request(tmp_path: Path) -> None:
         ({}, Durability.REPLICAS, "replicas"),
     ],
 )
-def test_what_is_not_there_yet_is_refused(fields: dict[str, int], level: Durability, says: str, count: int, tmp_path: Path) -> None:
+def test_unsupported_features_are_refused(
+    fields: dict[str, int], level: Durability, says: str, count: int, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Asking(broker)
@@ -102,7 +107,7 @@ def test_what_is_not_there_yet_is_refused(fields: dict[str, int], level: Durabil
     asyncio.run(main())
 
 
-def test_topics_and_queues_that_are_not_there(tmp_path: Path) -> None:
+def test_unknown_topics_and_queues_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Asking(broker)
@@ -111,7 +116,7 @@ def test_topics_and_queues_that_are_not_there(tmp_path: Path) -> None:
                 await ann.send(records(), 4)
             with pytest.raises(TopicNotFoundError, match="litemq topic create"):
                 await ann.send(records(topic="other"), topic="other")
-            with pytest.raises(InvalidArgumentError, match="own"):
+            with pytest.raises(InvalidArgumentError, match="reserved"):
                 await ann.send(records(topic="LITEMQ_SYS_CONTROL"), topic="LITEMQ_SYS_CONTROL")
             with pytest.raises(ProtocolError):
                 await ann.channel.ask(Opcode.SEND, b"\xff\xff", records())
@@ -121,7 +126,7 @@ def test_topics_and_queues_that_are_not_there(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_topic_that_was_deleted_takes_no_more(tmp_path: Path) -> None:
+def test_sends_to_a_deleted_topic_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Asking(broker)
@@ -136,7 +141,7 @@ def test_a_topic_that_was_deleted_takes_no_more(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_more_than_the_disk_can_take_is_put_off(tmp_path: Path) -> None:
+def test_an_overloaded_broker_refuses_sends_for_a_moment(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path, BrokerLimits(max_unconfirmed_bytes=1)) as broker:
             ann = Asking(broker)
@@ -154,20 +159,20 @@ def test_more_than_the_disk_can_take_is_put_off(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def _nobody_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever was here stays known, however long the machine takes between two sends."""
+def _callers_stay_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep callers known on slow machines, however long they take between two sends."""
     monkeypatch.setattr(fairness, "_REMEMBERED_S", 3600.0)
 
 
-@pytest.mark.usefixtures("_nobody_is_forgotten")
-def test_nobody_waits_for_one_who_sends_too_much(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_callers_stay_known")
+def test_a_runaway_producer_does_not_delay_others(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path) as broker:
             ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
             await ann.create()
             large = records(body=bytes(100_000))
             flood = [asyncio.ensure_future(ann.send(large)) for _ in range(20)]
-            await bob.send(records())  # from now on it is known that somebody else is here
+            await bob.send(records())  # from now on another caller is known
             flood += [asyncio.ensure_future(ann.send(large)) for _ in range(300)]
             await asyncio.sleep(0)
             await bob.send(records())
@@ -179,8 +184,8 @@ def test_nobody_waits_for_one_who_sends_too_much(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.usefixtures("_nobody_is_forgotten")
-def test_what_waits_in_line_goes_with_its_caller(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_callers_stay_known")
+def test_waiting_sends_are_dropped_with_their_caller(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path) as broker:
             ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
@@ -193,14 +198,14 @@ def test_what_waits_in_line_goes_with_its_caller(tmp_path: Path) -> None:
             broker.caller_gone(ann.channel)
             for _ in range(100):
                 last = await bob.send(records())
-            assert last.queue_offset < 101 + 100, "what nobody waits for was appended"
+            assert last.queue_offset < 101 + 100, "a send of a gone caller was appended"
             for sent in flood:
                 sent.cancel()
 
     asyncio.run(main())
 
 
-def test_quotas(tmp_path: Path) -> None:
+def test_a_client_over_its_quota_is_refused(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("memory", tmp_path, BrokerLimits(quota_messages_per_s=10), clock) as broker:

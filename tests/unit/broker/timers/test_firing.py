@@ -46,7 +46,7 @@ async def _ids(broker: Broker, queue_id: int = 0) -> list[str]:
 
 
 @KINDS
-def test_fired_when_due_with_the_one_that_waited_as_origin(kind: Kind, tmp_path: Path) -> None:
+def test_a_due_message_is_fired_with_its_waiting_record_as_origin(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker(kind, tmp_path, clock=clock) as broker:
@@ -71,13 +71,13 @@ def test_fired_when_due_with_the_one_that_waited_as_origin(kind: Kind, tmp_path:
             # A repeated send is neither stored nor delayed again.
             again = await ann.send(sent, 2)
             assert ([earlier.queue_offset for earlier in again.earlier], again.queue_offset) == ([-1], -1)
-            assert broker.context.store.state.delivery.timers.count == 0
+            assert broker.context.store.state.parts.timers.count == 0
 
     _run(main())
 
 
 @KINDS
-def test_what_is_due_already_is_placed_at_once(kind: Kind, tmp_path: Path) -> None:
+def test_a_past_due_time_is_appended_at_once(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker(kind, tmp_path, clock=clock) as broker:
@@ -92,7 +92,7 @@ def test_what_is_due_already_is_placed_at_once(kind: Kind, tmp_path: Path) -> No
 
 
 @KINDS
-def test_in_the_order_of_their_due_times_however_many(kind: Kind, tmp_path: Path) -> None:
+def test_timers_fire_in_the_order_of_their_due_times(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker(kind, tmp_path, clock=clock) as broker:
@@ -105,14 +105,16 @@ def test_in_the_order_of_their_due_times_however_many(kind: Kind, tmp_path: Path
             await broker.fire_due()
             dues = [stored.record.delay_time for stored in await _read(broker)]
             assert dues == sorted(dues)
-            assert broker.context.store.state.next[QueueKey(16, 0)] == 3000
+            assert broker.context.store.state.end_offsets[QueueKey(16, 0)] == 3000
 
     _run(main())
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_waited_for_long_is_read_without_keeping_anybody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
-    """Where the system has its records in memory, at once; where they are on the disk alone, by another thread."""
+def test_old_timers_are_read_without_blocking_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """Records in the page cache are read at once, others by a thread."""
     on_the_loop: list[bool] = []
 
     async def main() -> None:
@@ -140,7 +142,7 @@ def test_what_waited_for_long_is_read_without_keeping_anybody_waiting(tmp_path: 
     assert on_the_loop == ([] if there else [False])
 
 
-def test_a_restarted_broker_fires_what_became_due_meanwhile(tmp_path: Path) -> None:
+def test_a_restarted_broker_fires_overdue_timers(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("disk", tmp_path, clock=clock) as broker:
@@ -160,7 +162,7 @@ def test_a_restarted_broker_fires_what_became_due_meanwhile(tmp_path: Path) -> N
     _run(main())
 
 
-def test_a_pull_that_waits_is_answered(tmp_path: Path) -> None:
+def test_a_fired_message_answers_a_waiting_pull(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("disk", tmp_path, clock=clock) as broker:
@@ -179,7 +181,7 @@ def test_a_pull_that_waits_is_answered(tmp_path: Path) -> None:
 
 
 @KINDS
-def test_what_has_no_topic_any_more_does_not_wait_for_ever(kind: Kind, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_timers_of_a_deleted_topic_end(kind: Kind, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker(kind, tmp_path, clock=clock) as broker:
@@ -194,12 +196,12 @@ def test_what_has_no_topic_any_more_does_not_wait_for_ever(kind: Kind, tmp_path:
             with caplog.at_level(logging.CRITICAL, "litemq"):
                 await broker.fire_due()
             assert await _ids(broker) == ["m-0"]
-            assert broker.context.store.state.delivery.timers.count == 0
+            assert broker.context.store.state.parts.timers.count == 0
 
     _run(main())
 
 
-def test_a_failing_store_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_firing_is_retried_after_a_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("memory", tmp_path, clock=clock) as broker:
@@ -222,7 +224,7 @@ def test_a_failing_store_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptur
     _run(main())
 
 
-def test_a_delay_has_limits_and_timers_have_room(tmp_path: Path) -> None:
+def test_delays_and_the_bytes_of_timers_are_limited(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("memory", tmp_path, clock=clock) as broker:
@@ -233,7 +235,7 @@ def test_a_delay_has_limits_and_timers_have_room(tmp_path: Path) -> None:
             with pytest.raises(InvalidArgumentError, match="365 days"):
                 await ann.send(records(delay_time=clock.wall_ms() + 366 * DAY) + records())
             await ann.send(records(delay_time=clock.wall_ms() + 365 * DAY))
-            broker.context.store.timer_room = 100  # type: ignore[misc]
+            broker.context.store.timer_bytes_left = 100  # type: ignore[misc]
             delayed, plain = await asyncio.gather(
                 ann.send(records(delay_time=clock.wall_ms() + DAY)), ann.send(records()), return_exceptions=True
             )
@@ -244,7 +246,7 @@ def test_a_delay_has_limits_and_timers_have_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("level", list(Durability)[:3])
-def test_every_durability(level: Durability, tmp_path: Path) -> None:
+def test_delayed_messages_of_every_durability(level: Durability, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("disk", tmp_path, clock=clock) as broker:
@@ -262,7 +264,7 @@ def test_every_durability(level: Durability, tmp_path: Path) -> None:
     _run(main())
 
 
-def test_a_broker_that_is_closed_fires_nothing(tmp_path: Path) -> None:
+def test_a_closed_broker_fires_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("memory", tmp_path, clock=clock) as broker:
@@ -276,7 +278,7 @@ def test_a_broker_that_is_closed_fires_nothing(tmp_path: Path) -> None:
     _run(main())
 
 
-def test_a_store_that_has_failed_is_no_surprise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_failure_of_a_store_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("memory", tmp_path, clock=clock) as broker:

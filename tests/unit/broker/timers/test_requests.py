@@ -1,4 +1,4 @@
-"""Delayed messages that are cancelled, moved and looked at, at a broker."""
+"""Requests about delayed messages: cancel, reschedule, describe, list."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -23,7 +23,7 @@ from litemq.errors import (
     TopicNotFoundError,
 )
 from litemq.format.record_encode import RecordTemplate
-from litemq.format.record_view import views
+from litemq.format.record_view import record_views
 from litemq.format.timer_batches import BATCH_ID
 from litemq.proto.wire_pb2 import (
     CancelTimersAnswer,
@@ -54,7 +54,9 @@ async def _ids(broker: Broker, topic_id: int = 16) -> list[str]:
     store = broker.context.store
     await store.confirmed(store.log_end)
     key = QueueKey(topic_id, 0)
-    return [view.message_id for view in views(await store.pull(key, store.state.least.get(key, 0), 1000))]
+    return [
+        view.message_id for view in record_views(await store.pull(key, store.state.start_offsets.get(key, 0), 1000))
+    ]
 
 
 async def _cancel(ann: Asking, *message_ids: str, topic: str = "orders") -> list[int]:
@@ -70,11 +72,15 @@ async def _move(ann: Asking, message_id: str, due: int) -> TimerFacts:
 
 
 async def _cancel_batch(ann: Asking, batch_id: str) -> None:
-    await ann.channel.ask(Opcode.CANCEL_TIMER_BATCH, TimerBatchRequest(topic="orders", batch_id=batch_id).SerializeToString())
+    await ann.channel.ask(
+        Opcode.CANCEL_TIMER_BATCH, TimerBatchRequest(topic="orders", batch_id=batch_id).SerializeToString()
+    )
 
 
 async def _describe(ann: Asking, message_id: str) -> TimerFacts:
-    answer = await ann.channel.ask(Opcode.DESCRIBE_TIMER, TimerRequest(topic="orders", message_id=message_id).SerializeToString())
+    answer = await ann.channel.ask(
+        Opcode.DESCRIBE_TIMER, TimerRequest(topic="orders", message_id=message_id).SerializeToString()
+    )
     return TimersAnswer.FromString(answer.header).timers[0]
 
 
@@ -83,15 +89,16 @@ async def _page(ann: Asking, **wanted: Any) -> TimersAnswer:
     return TimersAnswer.FromString((await ann.channel.ask(Opcode.LIST_TIMERS, request.SerializeToString())).header)
 
 
-def _of_batch(batch_id: str, first: int, count: int, delay_time: int, **more: Any) -> bytes:
+def _batch_record(batch_id: str, first: int, count: int, delay_time: int, **more: Any) -> bytes:
     template = RecordTemplate("orders", properties={BATCH_ID: batch_id})
     return b"".join(
-        template.encode(b"x", message_id=f"m-{number}", sequence=0, delay_time=delay_time, **more) for number in range(first, first + count)
+        template.encode(b"x", message_id=f"m-{number}", sequence=0, delay_time=delay_time, **more)
+        for number in range(first, first + count)
     )
 
 
 @KINDS
-def test_what_is_cancelled_never_fires(kind: Kind, tmp_path: Path) -> None:
+def test_a_cancelled_message_never_fires(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker(kind, tmp_path, clock=clock) as broker:
@@ -100,7 +107,7 @@ def test_what_is_cancelled_never_fires(kind: Kind, tmp_path: Path) -> None:
             await ann.send(records(4, delay_time=clock.wall_ms() + 1000))
             await ann.send(records(1, first=4, delay_time=clock.wall_ms() + 40 * DAY))
             assert await _cancel(ann, "m-1", "m-4", "other", "m-1") == [CANCELLED, CANCELLED, UNKNOWN, CANCELLED]
-            assert broker.context.store.state.delivery.timers.count == 3
+            assert broker.context.store.state.parts.timers.count == 3
             clock.advance(1)
             await broker.fire_due()
             assert await _ids(broker) == ["m-0", "m-2", "m-3"]
@@ -108,25 +115,25 @@ def test_what_is_cancelled_never_fires(kind: Kind, tmp_path: Path) -> None:
             clock.advance(100 * 24 * 3600)
             await broker.fire_due()
             assert await _ids(broker) == ["m-0", "m-2", "m-3"]
-            assert broker.context.store.state.delivery.timers.count == 0
+            assert broker.context.store.state.parts.timers.count == 0
 
     _run(main())
 
 
 @KINDS
-def test_requests_of_one_turn_are_one_record(kind: Kind, tmp_path: Path) -> None:
+def test_cancels_of_one_tick_are_one_record(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker(kind, tmp_path, clock=clock) as broker:
             ann = Asking(broker)
             await ann.create()
             await ann.send(records(20, delay_time=clock.wall_ms() + 1000))
-            first = broker.context.store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)]
+            first = broker.context.store.state.end_offsets[QueueKey(CONTROL_TOPIC_ID, 0)]
             asked = [_cancel(ann, f"m-{number % 20}") for number in range(40)]
             outcomes = [outcome for (outcome,) in await asyncio.gather(*asked)]
             assert sorted(outcomes) == [CANCELLED] * 20 + [BEFORE] * 20
             assert outcomes[:20] == [CANCELLED] * 20
-            assert broker.context.store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)] - first <= 2
+            assert broker.context.store.state.end_offsets[QueueKey(CONTROL_TOPIC_ID, 0)] - first <= 2
             clock.advance(2)
             await broker.fire_due()
             assert await _ids(broker) == []
@@ -134,7 +141,7 @@ def test_requests_of_one_turn_are_one_record(kind: Kind, tmp_path: Path) -> None
     _run(main())
 
 
-def test_cancelled_while_it_is_about_to_fire(tmp_path: Path) -> None:
+def test_a_message_may_be_cancelled_while_it_is_about_to_fire(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("disk", tmp_path, clock=clock) as broker:
@@ -152,7 +159,9 @@ def test_cancelled_while_it_is_about_to_fire(tmp_path: Path) -> None:
 
 
 @KINDS
-def test_what_fires_while_it_is_looked_up_was_delivered(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_fires_during_the_look_up_is_delivered(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker(kind, tmp_path, clock=clock) as broker:
@@ -161,7 +170,7 @@ def test_what_fires_while_it_is_looked_up_was_delivered(kind: Kind, tmp_path: Pa
             await ann.send(records(2, delay_time=clock.wall_ms() + 1000))
             loop = asyncio.get_running_loop()
             store = broker.context.store
-            found = store.timers_among
+            found = store.are_timers_pending
             fired: list[int] = []
 
             def among(dues: Any, pendings: Any) -> Any:
@@ -171,7 +180,7 @@ def test_what_fires_while_it_is_looked_up_was_delivered(kind: Kind, tmp_path: Pa
                     fired.append(asyncio.run_coroutine_threadsafe(broker.fire_due(), loop).result(HANG_S))
                 return live
 
-            monkeypatch.setattr(store, "timers_among", among)
+            monkeypatch.setattr(store, "are_timers_pending", among)
             assert await _cancel(ann, "m-0", "m-1") == [DELIVERED, DELIVERED]
             assert fired
             assert await _ids(broker) == ["m-0", "m-1"]
@@ -196,7 +205,7 @@ def test_requests_are_bounded(kind: Kind, tmp_path: Path) -> None:
     _run(main())
 
 
-def test_cancelled_for_ever_whatever_happens(tmp_path: Path) -> None:
+def test_a_cancel_survives_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("disk", tmp_path, clock=clock) as broker:
@@ -215,7 +224,7 @@ def test_cancelled_for_ever_whatever_happens(tmp_path: Path) -> None:
 
 
 @KINDS
-def test_moved_it_fires_at_its_last_time(kind: Kind, tmp_path: Path) -> None:
+def test_a_moved_message_fires_at_its_last_due_time(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker(kind, tmp_path, clock=clock) as broker:
@@ -238,7 +247,7 @@ def test_moved_it_fires_at_its_last_time(kind: Kind, tmp_path: Path) -> None:
             clock.advance(50 * 24 * 3600)
             await broker.fire_due()
             assert len(await _ids(broker)) == 3
-            state = broker.context.store.state.delivery
+            state = broker.context.store.state.parts
             assert (state.timers.count, len(state.moved_timers)) == (0, 0)
             with pytest.raises(TimerEndedError, match="delivered"):
                 await _move(ann, "m-0", clock.wall_ms())
@@ -249,7 +258,7 @@ def test_moved_it_fires_at_its_last_time(kind: Kind, tmp_path: Path) -> None:
 
 
 @KINDS
-def test_what_is_moved_can_be_cancelled(kind: Kind, tmp_path: Path) -> None:
+def test_a_moved_message_can_be_cancelled(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker(kind, tmp_path, clock=clock) as broker:
@@ -257,7 +266,9 @@ def test_what_is_moved_can_be_cancelled(kind: Kind, tmp_path: Path) -> None:
             await ann.create()
             await ann.send(records(1, delay_time=clock.wall_ms() + 10_000))
             await _move(ann, "m-0", clock.wall_ms() + 2_000)
-            same, other = await asyncio.gather(_move(ann, "m-0", clock.wall_ms() + 2_000), _move(ann, "m-0", clock.wall_ms() + 30 * DAY))
+            same, other = await asyncio.gather(
+                _move(ann, "m-0", clock.wall_ms() + 2_000), _move(ann, "m-0", clock.wall_ms() + 30 * DAY)
+            )
             assert same.due != other.due
             assert await _cancel(ann, "m-0") == [CANCELLED]
             with pytest.raises(TimerEndedError, match="cancelled"):
@@ -265,13 +276,13 @@ def test_what_is_moved_can_be_cancelled(kind: Kind, tmp_path: Path) -> None:
             clock.advance(31 * 24 * 3600)
             await broker.fire_due()
             assert await _ids(broker) == []
-            assert broker.context.store.state.delivery.timers.count == 0
+            assert broker.context.store.state.parts.timers.count == 0
 
     _run(main())
 
 
 @KINDS
-def test_how_far_a_message_may_be_moved(kind: Kind, tmp_path: Path) -> None:
+def test_moves_are_limited(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker(kind, tmp_path, BrokerLimits(max_moved_timers=1), clock) as broker:
@@ -286,7 +297,7 @@ def test_how_far_a_message_may_be_moved(kind: Kind, tmp_path: Path) -> None:
                 await _move(ann, "m-2", now + 5000)
             await _move(ann, "m-0", now + 365 * DAY)
             await _move(ann, "m-0", now + 300 * DAY)
-            with pytest.raises(TooManyTimerChangesError, match="send it anew"):
+            with pytest.raises(TooManyTimerChangesError, match="send it again"):
                 await _move(ann, "m-1", now + DAY)
             assert await _cancel(ann, "m-0") == [CANCELLED]
             await _move(ann, "m-1", now + DAY)
@@ -302,12 +313,12 @@ def test_a_batch_is_cancelled_by_one_record(kind: Kind, tmp_path: Path) -> None:
             ann = Asking(broker)
             await ann.create()
             due = clock.wall_ms() + 1000
-            await ann.send(_of_batch("b", 0, 3, due))
-            await ann.send(_of_batch("other", 3, 1, due))
-            first = broker.context.store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)]
+            await ann.send(_batch_record("b", 0, 3, due))
+            await ann.send(_batch_record("other", 3, 1, due))
+            first = broker.context.store.state.end_offsets[QueueKey(CONTROL_TOPIC_ID, 0)]
             await _cancel_batch(ann, "b")
-            assert broker.context.store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)] == first + 1
-            await ann.send(_of_batch("b", 4, 1, due))
+            assert broker.context.store.state.end_offsets[QueueKey(CONTROL_TOPIC_ID, 0)] == first + 1
+            await ann.send(_batch_record("b", 4, 1, due))
             assert (await _describe(ann, "m-0")).state == 3
             assert [timer.message_id for timer in (await _page(ann)).timers] == ["m-3", "m-4"]
             with pytest.raises(TimerEndedError):
@@ -320,14 +331,14 @@ def test_a_batch_is_cancelled_by_one_record(kind: Kind, tmp_path: Path) -> None:
             await broker.fire_due()
             assert await _ids(broker) == ["m-3", "m-4"]
             # Those that did not fire were ended by one record.
-            assert broker.context.store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)] == first + 2
-            assert broker.context.store.state.delivery.timers.count == 0
+            assert broker.context.store.state.end_offsets[QueueKey(CONTROL_TOPIC_ID, 0)] == first + 2
+            assert broker.context.store.state.parts.timers.count == 0
             assert await _cancel(ann, "m-0", "m-4") == [BEFORE, DELIVERED]
 
     _run(main())
 
 
-def test_a_cancelled_batch_is_not_carried_on(tmp_path: Path) -> None:
+def test_a_cancelled_batch_is_not_carried_forward(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("disk", tmp_path, clock=clock) as broker:
@@ -335,7 +346,7 @@ def test_a_cancelled_batch_is_not_carried_on(tmp_path: Path) -> None:
             await ann.create()
             store = broker.context.store
             assert isinstance(store, DiskStore)
-            await ann.send(_of_batch("b", 0, 3, clock.wall_ms() + 5 * DAY))
+            await ann.send(_batch_record("b", 0, 3, clock.wall_ms() + 5 * DAY))
             await ann.send(records(2, first=3, delay_time=clock.wall_ms() + 5 * DAY))
             await _move(ann, "m-0", clock.wall_ms() + 2 * DAY)
             await _move(ann, "m-3", clock.wall_ms() + DAY)
@@ -343,7 +354,7 @@ def test_a_cancelled_batch_is_not_carried_on(tmp_path: Path) -> None:
             for _ in range(3):
                 await ann.send(records(1, first=99, body=bytes(3_000_000)))
             store.retain(max_bytes=1 << 20)
-            delivery = store.state.delivery
+            delivery = store.state.parts
             assert (delivery.timers.count, len(delivery.moved_timers)) == (2, 1)
             assert await _cancel(ann, "m-0", "m-3") == [UNKNOWN, CANCELLED]
             clock.advance(6 * 24 * 3600)
@@ -355,7 +366,7 @@ def test_a_cancelled_batch_is_not_carried_on(tmp_path: Path) -> None:
 
 
 @KINDS
-def test_pages(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timers_are_listed_in_pages(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         monkeypatch.setattr("litemq.broker.timers.listing._LOOKED_AT", 5)
         clock = FakeClock()
@@ -367,7 +378,9 @@ def test_pages(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             for number in range(12):
                 days = 40 - number
                 await ann.send(records(1, first=number, delay_time=now + days * DAY))
-                await ann.send(records(1, first=number, topic="payments", delay_time=now + days * DAY), topic="payments")
+                await ann.send(
+                    records(1, first=number, topic="payments", delay_time=now + days * DAY), topic="payments"
+                )
             found: list[str] = []
             page, pages = TimersAnswer(next_pending=-1), 0
             while not page.is_end:
@@ -381,7 +394,9 @@ def test_pages(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             assert (counted.count, len(counted.timers), counted.is_end) == (2, 0, True)
             with_key = await _page(ann, key="m-3")
             assert ([timer.message_id for timer in with_key.timers], with_key.is_end) == (["m-3"], True)
-            monkeypatch.setattr("litemq.broker.timers.listing._MOST_WITH_KEY", 1)  # so many have it that it is looked for in order
+            monkeypatch.setattr(
+                "litemq.broker.timers.listing._MAX_WITH_KEY", 1
+            )  # so many have it that it is looked for in order
             with_key = await _page(ann, key="m-3", since=now + 36 * DAY)
             assert [timer.message_id for timer in with_key.timers] == ["m-3"]
             for wrong in ({"most": 0}, {"key": "k" * 256}, {"batch_id": "b" * 256}):
@@ -392,7 +407,9 @@ def test_pages(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @KINDS
-def test_what_is_not_safe_yet_or_damaged_is_not_listed(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unconfirmed_and_damaged_messages_are_not_listed(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker(kind, tmp_path, clock=clock) as broker:
@@ -418,7 +435,9 @@ def test_what_is_not_safe_yet_or_damaged_is_not_listed(kind: Kind, tmp_path: Pat
     _run(main())
 
 
-def test_carried_on_while_it_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_may_be_carried_forward_while_it_is_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("disk", tmp_path, clock=clock) as broker:
@@ -444,7 +463,7 @@ def test_carried_on_while_it_is_described(tmp_path: Path, monkeypatch: pytest.Mo
     _run(main())
 
 
-def test_carried_on_while_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_may_be_carried_forward_during_the_look_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("disk", tmp_path, clock=clock) as broker:
@@ -469,13 +488,15 @@ def test_carried_on_while_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.M
     _run(main())
 
 
-def test_a_batch_that_is_cancelled_while_a_message_of_it_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_may_be_cancelled_while_one_of_its_messages_is_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("disk", tmp_path, clock=clock) as broker:
             ann = Asking(broker)
             await ann.create()
-            await ann.send(_of_batch("b", 0, 1, clock.wall_ms() + DAY))
+            await ann.send(_batch_record("b", 0, 1, clock.wall_ms() + DAY))
             loop, find = asyncio.get_running_loop(), TimerLookup.find
 
             def finding(lookup: TimerLookup, names: Any) -> Any:
@@ -490,7 +511,7 @@ def test_a_batch_that_is_cancelled_while_a_message_of_it_is_moved(tmp_path: Path
     _run(main())
 
 
-def test_a_lookup_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_failed_look_up_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("memory", tmp_path, clock=clock) as broker:
@@ -501,10 +522,10 @@ def test_a_lookup_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
             def failing(*_: object) -> object:
                 raise RuntimeError("a bug")
 
-            monkeypatch.setattr(broker.context.store, "timers_among", failing)
+            monkeypatch.setattr(broker.context.store, "are_timers_pending", failing)
             with pytest.raises(StorageError):
                 await _cancel(ann, "m-0")
-            monkeypatch.setattr("litemq.broker.timers.changes._MOST_NAMES", 0)
+            monkeypatch.setattr("litemq.broker.timers.changes._MAX_NAMES", 0)
             with pytest.raises(OverloadedError):
                 await _cancel(ann, "m-0")
             monkeypatch.undo()

@@ -1,5 +1,6 @@
-"""Timers under any order of sends, cancels, moves, time, stops and retention: each comes once, at the last time that was said, or never if it was
-cancelled (I8)."""
+"""Timers under any order of sends, cancels, moves, time, stops and retention: each fires once, at its last
+due time, or never if it was cancelled (I8).
+"""
 
 import asyncio
 import shutil
@@ -23,11 +24,13 @@ from litemq.proto.control_pb2 import Control, TimerBatchCancelled, TimerMoved, T
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
-from litemq.storage.timers.timer_store import ending_of
+from litemq.storage.timers.timer_store import timer_end
 from litemq.types import Record
 from support.quick_disk import QuickDisk
 
-SMALL = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0)
+SMALL = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0
+)
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 DELAYS = st.sampled_from([0, 10, SECOND, 61 * SECOND, 119 * SECOND, 2 * HOUR, 30 * HOUR, 3 * DAY, 40 * DAY, 365 * DAY])
 SPANS = st.sampled_from([0.01, 1.0, 61.0, 7200.0, 86_400.0, 40 * 86_400.0])
@@ -36,7 +39,7 @@ STEPS = st.sampled_from([-86_400.0, -3600.0, -1.0, -0.05, 0.05, 1.0, 3600.0, 86_
 
 
 class TimerHistories(RuleBasedStateMachine):
-    """A store, and what fires its timers, beside a dictionary of what is to come."""
+    """A store and its firing, and a model of the waiting timers."""
 
     @initialize()
     def begin(self) -> None:
@@ -59,7 +62,7 @@ class TimerHistories(RuleBasedStateMachine):
         self._read()  # what became due meanwhile
 
     async def _start(self) -> TimerFiring:
-        context = BrokerContext.over(self.store, self.time, BrokerLimits())
+        context = BrokerContext.create(self.store, self.time, BrokerLimits())
         self.alarms = context.alarms
         self.alarms.close()  # nothing rings by itself: what happens, and when, depends on nothing but the steps
         timers = TimerFiring(context)
@@ -77,7 +80,7 @@ class TimerHistories(RuleBasedStateMachine):
             self.runner.close()
             shutil.rmtree(self.folder)
 
-    # What happens -------------------------------------------------------------------------------------------------------------
+    # What happens ---------------------------------------------------------------------------------
 
     @rule(delays=st.lists(DELAYS, min_size=1, max_size=4), size=st.sampled_from([0, 2000]), batch=BATCHES)
     def send(self, delays: list[int], size: int, batch: str) -> None:
@@ -87,7 +90,9 @@ class TimerHistories(RuleBasedStateMachine):
             due = now + delay if delay else 0
             message_id = f"m-{self.sent}"
             properties = {BATCH_ID: batch} if batch else {}
-            record = Record("orders", bytes(size), message_id, (), (), properties, delay_time=due, producer_id=7, sequence=self.sent)
+            record = Record(
+                "orders", bytes(size), message_id, (), (), properties, delay_time=due, producer_id=7, sequence=self.sent
+            )
             records.append(encode_record(record))
             self.sent += 1
             self.waiting[message_id] = due
@@ -99,9 +104,9 @@ class TimerHistories(RuleBasedStateMachine):
         self._read()
 
     def _find(self, number: int) -> tuple[str, FoundTimer]:
-        """One of those that wait, or were cancelled."""
-        everybody = sorted([*self.waiting, *self.cancelled])
-        message_id = everybody[number % len(everybody)]
+        """Choose a timer that waits or was cancelled."""
+        candidates = sorted([*self.waiting, *self.cancelled])
+        message_id = candidates[number % len(candidates)]
         name = TimerName("orders", message_id)
         return message_id, TimerLookup(self.store).find([name])[name]
 
@@ -114,7 +119,7 @@ class TimerHistories(RuleBasedStateMachine):
             assert found.state is not TimerState.DELIVERED
             return
         assert found.state is TimerState.WAITS
-        ended = ending_of(self.store.timers, found.pending, found.delay_time, found.size)
+        ended = timer_end(self.store.timers, found.pending, found.delay_time, found.size)
         assert (ended.moved_due or ended.due) == self.waiting[message_id]
         self.store.change_timers(lambda: [Control(timers_ended=TimersEnded(timers=[ended], cancelled=True))])
         del self.waiting[message_id]
@@ -126,17 +131,19 @@ class TimerHistories(RuleBasedStateMachine):
         message_id, found = self._find(number)
         if message_id in self.cancelled:
             return
-        before = self.store.timers.due_of(found.pending, found.delay_time)
+        before = self.store.timers.due_time(found.pending, found.delay_time)
         assert before == self.waiting[message_id]
         due = self.time.wall_ms() + delay
-        moved = TimerMoved(pending=found.pending, delay_time=found.delay_time, due_before=before, due=due, size=found.size)
+        moved = TimerMoved(
+            pending=found.pending, delay_time=found.delay_time, due_before=before, due=due, size=found.size
+        )
         self.store.change_timers(lambda: [Control(timer_moved=moved)])
         self.waiting[message_id] = due
 
     @rule(batch=st.sampled_from(["a", "b"]))
     def cancel_batch(self, batch: str) -> None:
-        told = TimerBatchCancelled(topic="orders", batch_id=batch, before=self.store.log_end, at=self.time.wall_ms())
-        self.store.change_timers(lambda: [Control(timer_batch_cancelled=told)])
+        cancel = TimerBatchCancelled(topic="orders", batch_id=batch, before=self.store.log_end, at=self.time.wall_ms())
+        self.store.change_timers(lambda: [Control(timer_batch_cancelled=cancel)])
         for message_id in [message_id for message_id in self.waiting if self.batches[message_id] == batch]:
             self.lingering[message_id] = self.waiting.pop(message_id)
             self.cancelled.add(message_id)
@@ -160,7 +167,7 @@ class TimerHistories(RuleBasedStateMachine):
 
     @rule()
     def list(self) -> None:
-        """Those that wait are known one by one, in their order, with the due times that were said last."""
+        """Check that all waiting timers are listed in order, with their last due times."""
         self.store.wait_confirmed(self.store.log_end)
         timers = self.store.timers_after((0, -1), 1 << 62, 10_000)
         assert timers == sorted(timers)
@@ -202,13 +209,13 @@ class TimerHistories(RuleBasedStateMachine):
         shutil.rmtree(self.folder / "timers")
         self._open()
 
-    # What must be so ----------------------------------------------------------------------------------------------------------
+    # What must be so ------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """What has come since: each once, and not before its time."""
+        """Check that new messages fired once each, and not early."""
         self.store.wait_confirmed(self.store.log_end)
         now = self.time.wall_ms()
-        while self.read_to < self.store.state.next.get(self.key, 0):
+        while self.read_to < self.store.state.end_offsets.get(self.key, 0):
             data = self.store.read_queue(self.key, self.read_to, 1000)
             at = 0
             while at < len(data):
@@ -223,7 +230,7 @@ class TimerHistories(RuleBasedStateMachine):
     @invariant()
     def totals_are_right(self) -> None:
         if hasattr(self, "store"):
-            count = self.store.state.delivery.timers.count
+            count = self.store.state.parts.timers.count
             assert len(self.waiting) <= count <= len(self.waiting) + len(self.lingering)
 
 

@@ -1,4 +1,4 @@
-"""The next minutes come into memory while timers fire: whoever has the files for long, as retention may, keeps nobody waiting who is there already."""
+"""Timers are loaded while others fire: if retention holds the files, timers in memory still fire."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from litemq.types import Record
 from support.quick_disk import QuickDisk
 from support.waiting import HANG_S
 
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0)
+CONFIG = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0
+)
 SECOND = 1000
 
 
 class SlowStore(DiskStore):
-    """Its files may be held by somebody else."""
+    """A store whose timer files may be locked, as by retention."""
 
     def __init__(self, directory: Path, clock: FakeClock) -> None:
         self.files_are_free = threading.Event()
@@ -45,11 +47,11 @@ class SlowStore(DiskStore):
         self.wait_confirmed(self.append(bytearray(batch), topic_id, 0, held_after=1).end)
 
 
-def test_what_is_near_is_fired_while_the_next_minutes_cannot_be_loaded(tmp_path: Path) -> None:
+def test_loaded_timers_fire_while_the_next_load_is_blocked(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         store = SlowStore(tmp_path, clock)
-        context = BrokerContext.over(store, clock, BrokerLimits())
+        context = BrokerContext.create(store, clock, BrokerLimits())
         alarms = context.alarms
         timers = TimerFiring(context)
         await timers.fire_due()
@@ -58,15 +60,15 @@ def test_what_is_near_is_fired_while_the_next_minutes_cannot_be_loaded(tmp_path:
         store.files_are_free.clear()
         clock.advance(100)
         assert store.timers.near_end < clock.wall_ms() + 100 * SECOND
-        await timers.fire_due()  # nobody can load now
-        assert store.state.delivery.timers.count == 1
+        await timers.fire_due()  # no load is possible now
+        assert store.state.parts.timers.count == 1
         clock.advance(200)
         waiting = asyncio.create_task(timers.fire_due())  # and what is due now is not in memory
         await asyncio.sleep(0.02)
         assert not waiting.done()
         store.files_are_free.set()
         await waiting
-        assert store.state.delivery.timers.count == 0
+        assert store.state.parts.timers.count == 0
         timers.close()
         alarms.close()
         store.abandon()
@@ -78,11 +80,11 @@ def _loading(timers: TimerFiring) -> asyncio.Future[None] | None:
     return timers._loading
 
 
-def test_loading_that_fails_is_tried_again_a_second_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_load_is_retried_a_second_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         clock = FakeClock()
         store = SlowStore(tmp_path, clock)
-        context = BrokerContext.over(store, clock, BrokerLimits())
+        context = BrokerContext.create(store, clock, BrokerLimits())
         alarms = context.alarms
         timers = TimerFiring(context)
         await timers.fire_due()
@@ -94,7 +96,9 @@ def test_loading_that_fails_is_tried_again_a_second_later(tmp_path: Path, caplog
                 await asyncio.wait((loading,))
                 await asyncio.sleep(0)
         near_end = store.timers.near_end
-        assert [record.message for record in caplog.records if "damaged" in record.message] == [caplog.records[-1].message]
+        assert [record.message for record in caplog.records if "damaged" in record.message] == [
+            caplog.records[-1].message
+        ]
         store.failure = None
         await timers.fire_due()
         assert _loading(timers) is None  # not yet

@@ -1,4 +1,4 @@
-"""Settings of topics: asked for, told, changed, and there after a restart."""
+"""Settings of topics: created, described, changed, and restored after a restart."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from litemq.errors import InvalidArgumentError
-from litemq.proto.wire_pb2 import AlterTopicRequest, CreateTopicRequest, Opcode, TopicAnswer, TopicRequest, TopicSettings
+from litemq.proto.wire_pb2 import (
+    AlterTopicRequest,
+    CreateTopicRequest,
+    Opcode,
+    TopicAnswer,
+    TopicRequest,
+    TopicSettings,
+)
 from support.callers import Asking, Kind, running_broker
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
@@ -41,14 +48,14 @@ def test_a_topic_with_priorities_has_eight_queue_ids_for_each_queue(kind: Kind, 
             assert again.settings == made.settings
             assert await _create(ann, queues=3, has_priorities=True, weighted_priorities=True) == made
             for other in ({"queues": 3}, {"ttl_ms": 5}):
-                with pytest.raises(InvalidArgumentError, match="is there already, with 24 queues"):
+                with pytest.raises(InvalidArgumentError, match="already exists with 24 queues"):
                     await _create(ann, **other)  # type: ignore[arg-type]
 
     asyncio.run(main())
 
 
 @KINDS
-def test_what_is_not_named_stays_as_it_is(kind: Kind, tmp_path: Path) -> None:
+def test_settings_that_are_not_named_stay(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann = Asking(broker)
@@ -61,14 +68,14 @@ def test_what_is_not_named_stays_as_it_is(kind: Kind, tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_settings_are_there_after_a_restart(tmp_path: Path) -> None:
+def test_settings_survive_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path) as broker:
             ann = Asking(broker)
             await _create(ann, queues=1, has_priorities=True, ttl_ms=7)
-            told = await _alter(ann, weighted_priorities=True, ttl_ms=9)
+            altered = await _alter(ann, weighted_priorities=True, ttl_ms=9)
         async with running_broker("disk", tmp_path) as broker:
-            assert await _describe(Asking(broker)) == told
+            assert await _describe(Asking(broker)) == altered
 
     asyncio.run(main())
 
@@ -87,7 +94,7 @@ def test_settings_are_there_after_a_restart(tmp_path: Path) -> None:
         {"archived": 2, "archive_wait_ms": -1},
     ],
 )
-def test_what_cannot_be_is_refused(settings: dict[str, int], tmp_path: Path) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, int], tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Asking(broker)
@@ -101,7 +108,7 @@ def test_what_cannot_be_is_refused(settings: dict[str, int], tmp_path: Path) -> 
     asyncio.run(main())
 
 
-def test_who_waits_for_no_archive_waits_no_time(tmp_path: Path) -> None:
+def test_turning_the_archive_off_resets_its_wait(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
             ann = Asking(broker)

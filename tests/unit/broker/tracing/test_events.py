@@ -1,4 +1,4 @@
-"""Trace events are told in records that are found by the id of each message."""
+"""Trace events: encoded in records that are found by the id of each message."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,27 +29,27 @@ events = st.lists(
 
 @settings(max_examples=40)
 @given(events)
-def test_what_is_told_is_read_and_found_by_its_id(told: list[TraceEvent]) -> None:
-    records = [decode_record(record, stage=Stage.SENT).record for record in encode_events(told, 5)]
+def test_events_are_decoded_and_found_by_message_id(traced: list[TraceEvent]) -> None:
+    records = [decode_record(record, stage=Stage.SENT).record for record in encode_events(traced, 5)]
     read = [(record, event) for record in records for event in decode_events(record.body)]
-    assert [event for _, event in read] == told
+    assert [event for _, event in read] == traced
     for record, event in read:
         assert not event.message_id or event.message_id in record.keys
         assert len(record.keys) <= MAX_KEYS
 
 
-def test_an_event_says_no_more_than_it_knows() -> None:
+def test_empty_fields_are_not_encoded() -> None:
     (record,) = encode_events([TraceEvent(7, "acked", "m-1", "orders", 0, 0)], 5)
     assert decode_record(record, stage=Stage.SENT).record.body == (
         b'[{"at":7,"event":"acked","message_id":"m-1","topic":"orders","queue_id":0,"offset":0}]'
     )
 
 
-def test_what_a_later_version_adds_is_left_out() -> None:
+def test_fields_of_later_versions_are_ignored() -> None:
     assert decode_events(b'[{"at":1,"event":"stored","mood":"good"}]') == [TraceEvent(1, "stored")]
 
 
-def test_all_of_a_message_is_traced_or_nothing() -> None:
+def test_all_events_of_a_message_are_traced_or_none() -> None:
     off, some, all_ = TraceSampler("off", 10), TraceSampler("sampled", 10), TraceSampler("all", 10)
     ids = [f"m-{number}" for number in range(10_000)]
     assert not off.is_on

@@ -1,4 +1,4 @@
-"""The trace tells what happens to messages, of which nobody waits for it."""
+"""The trace recorder: the events of messages, written asynchronously."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,8 +22,8 @@ TRACE_QUEUE = QueueKey(TRACE_TOPIC_ID, 0)
 
 
 @pytest.fixture(autouse=True)
-def _told_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is told by itself: what a test sees does not depend on how long it takes."""
+def _flush_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flush only on demand, so that results do not depend on time."""
     monkeypatch.setattr(trace_module, "_EVERY_SECONDS", 3600)
 
 
@@ -36,12 +36,14 @@ class Desk:
         self.worker = Leaser(broker, "worker-1")
 
     async def events(self) -> list[TraceEvent]:
-        """Everything that was told so far."""
+        """Return all events written so far."""
         store = self.broker.context.store
-        await store.confirmed(store.log_end)  # only what may be read is told
+        await store.confirmed(store.log_end)  # only confirmed messages are traced
         self.broker._trace_recorder.flush()
         await store.confirmed(store.log_end)
-        return [event for number in range(store.state.next.get(TRACE_QUEUE, 0)) for event in self._record(number)]
+        return [
+            event for number in range(store.state.end_offsets.get(TRACE_QUEUE, 0)) for event in self._record(number)
+        ]
 
     def _record(self, number: int) -> list[TraceEvent]:
         store = self.broker.context.store
@@ -62,11 +64,11 @@ def _with(path: Path, test: Callable[[Desk], Awaitable[None]], limits: BrokerLim
     asyncio.run(main())
 
 
-def _told(events: list[TraceEvent]) -> list[tuple[str, str, int]]:
+def _short(events: list[TraceEvent]) -> list[tuple[str, str, int]]:
     return [(event.event, event.message_id, event.offset) for event in events]
 
 
-def test_the_way_of_a_message_under_leases(tmp_path: Path) -> None:
+def test_the_events_of_leased_messages(tmp_path: Path) -> None:
     async def test(desk: Desk) -> None:
         await desk.worker.send(records(3))
         first, second, third = await desk.worker.ask_for(3, lease_ms=60_000)
@@ -74,7 +76,7 @@ def test_the_way_of_a_message_under_leases(tmp_path: Path) -> None:
         await desk.worker.fail(second, delay_ms=2_000, error="ValueError: bad")
         await desk.worker.fail(third, final=True, reason=DeadReason.CONSUME_ERROR, error="KeyError: x")
         events = await desk.events()
-        assert _told(events) == [
+        assert _short(events) == [
             *(("stored", f"m-{number}", number) for number in range(3)),
             *(("received", f"m-{number}", number) for number in range(3)),
             ("acked", "m-0", 0),
@@ -99,7 +101,7 @@ def test_the_way_of_a_message_under_leases(tmp_path: Path) -> None:
     _with(tmp_path, test, BrokerLimits(trace="all"))
 
 
-def test_the_way_of_a_message_by_offsets(tmp_path: Path) -> None:
+def test_the_events_of_messages_in_queue_mode(tmp_path: Path) -> None:
     async def test(desk: Desk) -> None:
         channel = desk.worker.channel
         await desk.worker.send(records(4))
@@ -109,16 +111,25 @@ def test_the_way_of_a_message_by_offsets(tmp_path: Path) -> None:
         pull = PullRequest(topic="orders", offset=1, max_messages=2, group="billing", generation=generation)
         await channel.ask(Opcode.PULL, pull.SerializeToString())
         for offset in (2, 2, 3):
-            commit = CommitRequest(group="billing", topic="orders", offsets=[QueueOffset(offset=offset, generation=generation)])
+            commit = CommitRequest(
+                group="billing", topic="orders", offsets=[QueueOffset(offset=offset, generation=generation)]
+            )
             await channel.ask(Opcode.COMMIT_OFFSETS, commit.SerializeToString())
-        await channel.ask(Opcode.PULL, PullRequest(topic="orders", offset=0, max_messages=9).SerializeToString())  # for no group
+        await channel.ask(
+            Opcode.PULL, PullRequest(topic="orders", offset=0, max_messages=9).SerializeToString()
+        )  # for no group
         events = [event for event in await desk.events() if event.event != "stored"]
-        assert _told(events) == [("received", "m-1", 1), ("received", "m-2", 2), ("acked", "m-1", 1), ("acked", "m-2", 2)]
+        assert _short(events) == [
+            ("received", "m-1", 1),
+            ("received", "m-2", 2),
+            ("acked", "m-1", 1),
+            ("acked", "m-2", 2),
+        ]
 
     _with(tmp_path, test, BrokerLimits(trace="all"))
 
 
-def test_of_some_messages_everything_and_of_others_nothing(tmp_path: Path) -> None:
+def test_a_sampled_trace_has_all_events_of_some_messages(tmp_path: Path) -> None:
     async def test(desk: Desk) -> None:
         await desk.worker.send(records(50))
         await desk.worker.ack(*await desk.worker.ask_for(50, lease_ms=60_000))
@@ -131,18 +142,20 @@ def test_of_some_messages_everything_and_of_others_nothing(tmp_path: Path) -> No
     _with(tmp_path, test, BrokerLimits(trace="sampled", trace_one_in=5))
 
 
-def test_what_comes_too_fast_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropped_events_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(desk: Desk) -> None:
         await desk.worker.send(records(30))
-        monkeypatch.setattr(trace_module, "_MOST_WAITING", 10)
+        monkeypatch.setattr(trace_module, "_MAX_WAITING", 10)
         events = await desk.events()
-        assert _told(events)[:10] == [("stored", f"m-{number}", number) for number in range(10)]
-        assert [(event.event, event.detail) for event in events[10:]] == [("missed", "20 events came faster than they could be told")]
+        assert _short(events)[:10] == [("stored", f"m-{number}", number) for number in range(10)]
+        assert [(event.event, event.detail) for event in events[10:]] == [
+            ("missed", "20 events were dropped: they arrived faster than they could be written")
+        ]
 
     _with(tmp_path, test, BrokerLimits(trace="all"))
 
 
-def test_off_it_costs_nothing_and_says_nothing(tmp_path: Path) -> None:
+def test_a_trace_that_is_off_writes_nothing(tmp_path: Path) -> None:
     async def test(desk: Desk) -> None:
         await desk.worker.send(records(3))
         await desk.worker.ack(*await desk.worker.ask_for(3))
@@ -152,7 +165,7 @@ def test_off_it_costs_nothing_and_says_nothing(tmp_path: Path) -> None:
     _with(tmp_path, test, BrokerLimits())
 
 
-def test_a_broker_that_stops_tells_what_it_knows(tmp_path: Path) -> None:
+def test_close_writes_waiting_events(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("memory", tmp_path, BrokerLimits(trace="all"), clock) as broker:
@@ -160,6 +173,6 @@ def test_a_broker_that_stops_tells_what_it_knows(tmp_path: Path) -> None:
             await worker.create(queues=1)
             await worker.send(records(2))
             broker.close()
-            assert broker.context.store.state.next[TRACE_QUEUE] == 1
+            assert broker.context.store.state.end_offsets[TRACE_QUEUE] == 1
 
     asyncio.run(main())

@@ -1,4 +1,6 @@
-"""Producers' transactions under any order of requests, repeats, silence, stops and retention: each ends once, and is invisible before (I7)."""
+"""Transactions of producers under any order of requests, repeats, silence, stops and retention: each ends
+once, and is invisible before (I7).
+"""
 
 import asyncio
 from collections import Counter
@@ -11,7 +13,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.transactions import decisions as endings
 from litemq.broker.transactions import publishing as copying
-from litemq.broker.transactions.describe import state_of
+from litemq.broker.transactions.describe import transaction_state
 from litemq.errors import TransactionEndedError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record_decode import decode_record
@@ -25,7 +27,7 @@ MOST = 8  # transactions of one history
 
 
 class Transactions(BrokerMachine):
-    """A broker, beside what each transaction has sent and how it ended."""
+    """A broker, and a model of the halves and the outcome of each transaction."""
 
     limits = LIMITS
 
@@ -44,9 +46,13 @@ class Transactions(BrokerMachine):
     def _undecided(self) -> list[str]:
         return [name for name, state in self.states.items() if state == TX_UNDECIDED]
 
-    # What producers do ----------------------------------------------------------------------------------------------------------
+    # What producers do ----------------------------------------------------------------------------
 
-    @rule(number=st.integers(0, MOST - 1), queues=st.lists(st.integers(0, QUEUES - 1), min_size=1, max_size=3), again=st.booleans())
+    @rule(
+        number=st.integers(0, MOST - 1),
+        queues=st.lists(st.integers(0, QUEUES - 1), min_size=1, max_size=3),
+        again=st.booleans(),
+    )
     def send(self, number: int, queues: list[int], again: bool) -> None:
         name = name_of(number)
         first = len(self.sent.get(name, []))
@@ -69,8 +75,8 @@ class Transactions(BrokerMachine):
     def end(self, numbers: list[int], outcome: int, wrong: int) -> None:
         names = [name_of(number) for number in numbers]
         count = len(self.sent.get(names[0], [])) + 1 if wrong else 0
-        told = self.ask(self.producer.end(outcome, *names, count=count))
-        for name, state in zip(names, told, strict=True):
+        states = self.ask(self.producer.end(outcome, *names, count=count))
+        for name, state in zip(names, states, strict=True):
             before = self.states.get(name, TX_NOT_KNOWN)
             if before != TX_UNDECIDED:
                 assert state == before
@@ -93,7 +99,9 @@ class Transactions(BrokerMachine):
                 at += stored.size
                 assert stored.record.message_id == message_id
         if asked:
-            assert self.ask(self.producer.end(outcome, *(facts.transaction for facts in asked))) == [outcome] * len(asked)
+            assert self.ask(self.producer.end(outcome, *(facts.transaction for facts in asked))) == [outcome] * len(
+                asked
+            )
             self.states.update(dict.fromkeys((facts.transaction for facts in asked), outcome))
 
     @rule()
@@ -110,7 +118,7 @@ class Transactions(BrokerMachine):
         self.broker.alarms.ring_due()
         await asyncio.gather(*self.broker.context.answers._tasks)
 
-    # What brokers do ------------------------------------------------------------------------------------------------------------
+    # What brokers do ------------------------------------------------------------------------------
 
     @rule()
     def copy_the_rest(self) -> None:
@@ -122,15 +130,15 @@ class Transactions(BrokerMachine):
     @precondition(lambda self: self.is_on_disk)
     @rule()
     def retain(self) -> None:
-        """What was there goes, but for what is not decided: that is carried forward."""
+        """Run retention: it deletes everything but undecided halves, which it carries forward."""
         self.copy_the_rest()
         self.drop_all_but_the_end()
 
-    # What must be so ------------------------------------------------------------------------------------------------------------
+    # What must be so ------------------------------------------------------------------------------
 
     @invariant()
     def look(self) -> None:
-        """Whoever reads sees messages of committed transactions, in their order, each once; perhaps not all of them yet."""
+        """Check that readers see a prefix of the messages of committed transactions, in order, each once."""
         if not hasattr(self, "store"):
             return
         for queue_id in range(QUEUES):
@@ -148,15 +156,15 @@ class Transactions(BrokerMachine):
     def states_are_known(self) -> None:
         if not hasattr(self, "store"):
             return
-        halves = self.store.state.delivery.halves
+        halves = self.store.state.parts.halves
         for name, state in self.states.items():
             known = halves.get(name)
             if state == TX_UNDECIDED:
                 assert known is not None
                 assert (known.count, known.checks) == (len(self.sent[name]), self.checks[name])
-            assert state_of(halves, name) == state
+            assert transaction_state(halves, name) == state
         dead = [name for name, state in self.states.items() if state == TX_DEAD]
-        assert len(self.store.state.delivery.dead_letters) == sum(len(self.sent[name]) for name in dead)
+        assert len(self.store.state.parts.dead_letters) == sum(len(self.sent[name]) for name in dead)
 
 
 class TransactionsOnDisk(Transactions):
@@ -165,7 +173,7 @@ class TransactionsOnDisk(Transactions):
 
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that some transactions are too large to be committed in one step."""
+    """Make some transactions too large to be committed in one append."""
     monkeypatch.setattr(copying, "_BYTES_AT_ONCE", 1200)
     monkeypatch.setattr(endings, "_BYTES_AT_ONCE", 1600)
 

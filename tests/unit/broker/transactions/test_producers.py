@@ -1,4 +1,4 @@
-"""Transactions of producers at a broker: what is taken and refused, how they end, who is asked, and what is told of them."""
+"""Transactions of producers: halves, decisions, check-back, dead dead_letters, lists."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ from litemq.errors import (
     TransactionRefusedError,
     UnsupportedFeatureError,
 )
-from litemq.format.dead_letters import original_of, story_of
+from litemq.format.dead_letters import history_from_properties, original_record
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record_decode import decode_record
 from litemq.format.record_encode import encode_record
@@ -104,13 +104,15 @@ async def _pass(broker: Broker, clock: FakeClock, seconds: float) -> None:
 
 
 @KINDS
-def test_a_half_is_seen_by_nobody_until_it_is_committed(kind: Kind, tmp_path: Path) -> None:
+def test_a_half_is_invisible_until_it_is_committed(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _producer(kind, tmp_path) as (producer, broker):
             await producer.send_halves(half(ONE, keys=("k",)), 2)  # type: ignore[arg-type]
             await producer.send_halves(half(TWO), 2)
             for key in ("k", f"{ONE}#0"):
-                found = await producer.channel.ask(Opcode.FIND, FindRequest(topic="orders", key=key).SerializeToString())
+                found = await producer.channel.ask(
+                    Opcode.FIND, FindRequest(topic="orders", key=key).SerializeToString()
+                )
                 assert found.attachment == b""
             assert await _read(broker, 2) == []
             assert await producer.commit(ONE) == [TX_COMMITTED]
@@ -120,15 +122,19 @@ def test_a_half_is_seen_by_nobody_until_it_is_committed(kind: Kind, tmp_path: Pa
             assert (message.record.message_id, message.stamp.kind) == (f"{ONE}#0", RecordKind.COMMITTED)
             before = broker.context.store.read_record(message.stamp.origin)
             assert before.stamp is not None
-            assert (before.record, before.stamp.kind, before.stamp.topic_id) == (message.record, RecordKind.HALF, HALF_TOPIC_ID)
+            assert (before.record, before.stamp.kind, before.stamp.topic_id) == (
+                message.record,
+                RecordKind.HALF,
+                HALF_TOPIC_ID,
+            )
             assert len(await _read(broker, topic_id=ROLLBACK_TOPIC_ID)) == 1
-            assert len(broker.context.store.state.delivery.halves) == broker.context.store.state.delivery.halves.bytes == 0
+            assert len(broker.context.store.state.parts.halves) == broker.context.store.state.parts.halves.bytes == 0
 
     _run(main())
 
 
 @KINDS
-def test_what_comes_in_one_turn_is_one_append_each_way(kind: Kind, tmp_path: Path) -> None:
+def test_halves_and_commits_of_a_tick_are_one_append_each(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _producer(kind, tmp_path) as (producer, broker):
             appends: list[int] = []
@@ -145,13 +151,15 @@ def test_what_comes_in_one_turn_is_one_append_each_way(kind: Kind, tmp_path: Pat
             assert appends == [20]
             assert await asyncio.gather(*(producer.commit(name) for name in names)) == [[TX_COMMITTED]] * 20
             assert appends == [20, 20]
-            assert sorted([each for queue_id in range(4) for each in await _ids(broker, queue_id)]) == sorted(f"{n}#0" for n in names)
+            assert sorted([each for queue_id in range(4) for each in await _ids(broker, queue_id)]) == sorted(
+                f"{n}#0" for n in names
+            )
 
     _run(main())
 
 
 @KINDS
-def test_a_request_that_comes_twice_is_stored_once(kind: Kind, tmp_path: Path) -> None:
+def test_a_repeated_request_is_stored_once(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _producer(kind, tmp_path) as (producer, broker):
             both = half(ONE, 0) + half(ONE, 1)
@@ -168,21 +176,26 @@ def test_a_request_that_comes_twice_is_stored_once(kind: Kind, tmp_path: Path) -
 
 
 @KINDS
-def test_what_was_said_first_stands(kind: Kind, tmp_path: Path) -> None:
+def test_the_first_decision_counts(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _producer(kind, tmp_path) as (producer, broker):
             await producer.send_halves(half(ONE) + half(TWO) + half(THREE))
             assert await producer.commit(THREE, count=2) == [TX_INCOMPLETE]
             said = list(await asyncio.gather(producer.commit(ONE), producer.roll_back(ONE, TWO), producer.commit(TWO)))
             assert said == [[TX_COMMITTED], [TX_COMMITTED, TX_ROLLED_BACK], [TX_ROLLED_BACK]]
-            assert await producer.say_unknown(ONE, TWO, THREE, name_of(9)) == [TX_COMMITTED, TX_ROLLED_BACK, TX_UNDECIDED, TX_NOT_KNOWN]
+            assert await producer.say_unknown(ONE, TWO, THREE, name_of(9)) == [
+                TX_COMMITTED,
+                TX_ROLLED_BACK,
+                TX_UNDECIDED,
+                TX_NOT_KNOWN,
+            ]
             assert await _ids(broker) == [f"{ONE}#0"]
 
     _run(main())
 
 
 @KINDS
-def test_one_that_is_refused_does_not_hold_up_the_others_of_its_request(kind: Kind, tmp_path: Path) -> None:
+def test_a_refused_half_does_not_affect_the_others_of_its_request(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _producer(kind, tmp_path) as (producer, broker):
             with pytest.raises(SequenceGapError) as gap:
@@ -197,7 +210,7 @@ def test_one_that_is_refused_does_not_hold_up_the_others_of_its_request(kind: Ki
 
 
 @KINDS
-def test_what_is_not_taken(kind: Kind, tmp_path: Path) -> None:
+def test_invalid_halves_are_refused(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         limits = BrokerLimits(max_transactions=2, max_transaction_messages=2)
         async with _producer(kind, tmp_path, limits) as (producer, broker):
@@ -221,7 +234,9 @@ def test_what_is_not_taken(kind: Kind, tmp_path: Path) -> None:
             for records, queue_ids, error in wrong:
                 with pytest.raises(error):
                     await producer.send_halves(records, *queue_ids)
-            good, bad = await asyncio.gather(producer.send_halves(half(ONE)), producer.send_halves(half("q/0/0/0")), return_exceptions=True)
+            good, bad = await asyncio.gather(
+                producer.send_halves(half(ONE)), producer.send_halves(half("q/0/0/0")), return_exceptions=True
+            )
             assert (good, type(bad)) == (None, InvalidArgumentError), "what others do wrong is not one's own fault"
             await producer.send_halves(half(ONE, 1) + half(TWO))
             with pytest.raises(InvalidArgumentError, match="max_transaction_messages"):
@@ -236,19 +251,19 @@ def test_what_is_not_taken(kind: Kind, tmp_path: Path) -> None:
                 await producer.commit()
             with pytest.raises(InvalidArgumentError):
                 await producer.poll("%shop")
-            assert len(broker.context.store.state.delivery.halves) == 2
+            assert len(broker.context.store.state.parts.halves) == 2
 
     _run(main())
 
 
-def test_what_is_safe_in_memory_is_answered_at_once(tmp_path: Path) -> None:
+def test_halves_of_level_memory_are_answered_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with _producer("disk", tmp_path) as (producer, broker):
             store = broker.context.store
             store.when_confirmed = lambda *_: None  # type: ignore[method-assign]
             await producer.send_halves(half(ONE, level=Durability.MEMORY))
             waiting = asyncio.ensure_future(producer.send_halves(half(TWO)))
-            await eventually(lambda: store.state.delivery.halves.get(TWO) is not None)
+            await eventually(lambda: store.state.parts.halves.get(TWO) is not None)
             await asyncio.sleep(0.05)
             assert not waiting.done()
             waiting.cancel()
@@ -257,7 +272,7 @@ def test_what_is_safe_in_memory_is_answered_at_once(tmp_path: Path) -> None:
 
 
 @KINDS
-def test_a_message_that_is_due_later_becomes_a_timer(kind: Kind, tmp_path: Path) -> None:
+def test_a_committed_delayed_message_becomes_a_timer(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with _producer(kind, tmp_path, clock=clock) as (producer, broker):
@@ -266,17 +281,19 @@ def test_a_message_that_is_due_later_becomes_a_timer(kind: Kind, tmp_path: Path)
             await producer.commit(ONE, TWO)
             assert await _ids(broker) == [f"{ONE}#1"]
             assert len(await _read(broker, topic_id=TIMER_TOPIC_ID)) == 2
-            assert broker.context.store.state.delivery.timers.count == 2
+            assert broker.context.store.state.parts.timers.count == 2
             clock.advance(5.1)
             await broker.fire_due()
             assert await _ids(broker) == [f"{ONE}#1", f"{ONE}#0", f"{TWO}#0"]
-            assert broker.context.store.state.delivery.timers.count == 0
+            assert broker.context.store.state.parts.timers.count == 0
 
     _run(main())
 
 
 @KINDS
-def test_a_large_one_is_decided_by_a_record_and_copied_behind_it(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_transaction_is_committed_by_a_record_and_published_after(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         async with _producer(kind, tmp_path) as (producer, broker):
             monkeypatch.setattr(endings, "_BYTES_AT_ONCE", 1000)
@@ -285,7 +302,9 @@ def test_a_large_one_is_decided_by_a_record_and_copied_behind_it(kind: Kind, tmp
             assert await producer.commit(ONE, TWO) == [TX_COMMITTED] * 2
             store = broker.context.store
             await store.confirmed(store.log_end)
-            assert [each.record.message_id for each in _records(store.read_queue(QueueKey(16, 0), 0, 9))] == [f"{TWO}#0"]
+            assert [each.record.message_id for each in _records(store.read_queue(QueueKey(16, 0), 0, 9))] == [
+                f"{TWO}#0"
+            ]
             facts = await producer.describe(ONE)
             assert facts.state == TX_COMMITTED
             assert await producer.roll_back(ONE) == [TX_COMMITTED]
@@ -295,13 +314,13 @@ def test_a_large_one_is_decided_by_a_record_and_copied_behind_it(kind: Kind, tmp
     _run(main())
 
 
-def test_a_damaged_half_does_not_hold_up_the_others(tmp_path: Path) -> None:
+def test_a_damaged_half_does_not_affect_the_others(tmp_path: Path) -> None:
     async def main() -> None:
         async with _producer("disk", tmp_path) as (producer, broker):
             store = broker.context.store
             assert isinstance(store, DiskStore)
             await producer.send_halves(half(ONE) + half(TWO) + half(TWO, 1))
-            known = store.state.delivery.halves.get(TWO)
+            known = store.state.parts.halves.get(TWO)
             assert known is not None
             path = store._log.segment_of(0).file.path
             with path.open("r+b") as file:
@@ -309,13 +328,13 @@ def test_a_damaged_half_does_not_hold_up_the_others(tmp_path: Path) -> None:
                 file.write(b"\xff\xff")
             assert await producer.commit(ONE, TWO) == [TX_COMMITTED] * 2
             assert await _ids(broker) == [f"{ONE}#0", f"{TWO}#1"]
-            assert len(store.state.delivery.halves) == 0
+            assert len(store.state.parts.halves) == 0
 
     _run(main())
 
 
 @KINDS
-def test_whoever_waits_is_asked_and_each_round_is_one_record(kind: Kind, tmp_path: Path) -> None:
+def test_a_polling_producer_is_asked_and_each_round_is_one_record(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with _producer(kind, tmp_path, clock=clock) as (producer, broker):
@@ -330,10 +349,10 @@ def test_whoever_waits_is_asked_and_each_round_is_one_record(kind: Kind, tmp_pat
                 await lost
             await _pass(broker, clock, 59)
             assert not waiting.done(), "never before its time"
-            controls = broker.context.store.state.next[QueueKey(1, 0)]
+            controls = broker.context.store.state.end_offsets[QueueKey(1, 0)]
             await _pass(broker, clock, 1.1)
             asked, records = await waiting
-            assert broker.context.store.state.next[QueueKey(1, 0)] == controls + 1
+            assert broker.context.store.state.end_offsets[QueueKey(1, 0)] == controls + 1
             assert [(facts.transaction, facts.records, facts.checks) for facts in asked] == [(ONE, 2, 1), (TWO, 1, 1)]
             assert [stored.record.message_id for stored in _records(records)] == [f"{ONE}#0", f"{ONE}#1", f"{TWO}#0"]
             assert [each.asked for each in asked[0].story] == ["tester"]
@@ -351,7 +370,7 @@ def test_whoever_waits_is_asked_and_each_round_is_one_record(kind: Kind, tmp_pat
 
 
 @KINDS
-def test_what_nobody_decides_is_a_dead_letter_with_its_story_and_can_be_sent_on(kind: Kind, tmp_path: Path) -> None:
+def test_an_undecided_transaction_becomes_dead_letters_that_can_be_redriven(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with _producer(kind, tmp_path, clock=clock) as (producer, broker):
@@ -366,13 +385,18 @@ def test_what_nobody_decides_is_a_dead_letter_with_its_story_and_can_be_sent_on(
             assert await _ids(broker, 3) == []
             dead = broker.context.store.state.topic("%DLQ%orders")
             assert dead is not None
-            letters = await _read(broker, topic_id=dead.topic_id)
-            assert [letter.record.message_id for letter in letters] == [f"{ONE}#0", f"{ONE}#1"]
-            story = story_of(letters[0].record.properties)
-            assert (story.reason, story.group, story.tries, story.transaction) == (DeadReason.UNDECIDED, "shop", 1, ONE)
-            assert "stored " in story.stack
-            assert "nobody was there" in story.stack
-            assert original_of(letters[1].record).record.message_id == f"{ONE}#1"
+            dead_letters = await _read(broker, topic_id=dead.topic_id)
+            assert [dead_letter.record.message_id for dead_letter in dead_letters] == [f"{ONE}#0", f"{ONE}#1"]
+            history = history_from_properties(dead_letters[0].record.properties)
+            assert (history.reason, history.group, history.tries, history.transaction) == (
+                DeadReason.UNDECIDED,
+                "shop",
+                1,
+                ONE,
+            )
+            assert "stored " in history.stack
+            assert "no producer was connected" in history.stack
+            assert original_record(dead_letters[1].record).record.message_id == f"{ONE}#1"
             request = RedriveRequest(topic="orders").SerializeToString()
             started = RedriveAnswer.FromString((await producer.channel.ask(Opcode.REDRIVE, request)).header)
             follow = FollowRedriveRequest(redrive_id=started.redrive_id, wait_ms=60_000).SerializeToString()
@@ -384,7 +408,7 @@ def test_what_nobody_decides_is_a_dead_letter_with_its_story_and_can_be_sent_on(
     _run(main())
 
 
-def test_half_a_burial_is_finished_after_a_restart(tmp_path: Path) -> None:
+def test_interrupted_dead_lettering_is_finished_after_a_restart(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         config = StoreConfig(segment_bytes=8 << 20)
@@ -397,11 +421,11 @@ def test_half_a_burial_is_finished_after_a_restart(tmp_path: Path) -> None:
         append = store.append_placed
         store.append_placed = lambda placed: append(placed[:1])  # type: ignore[method-assign]
         undecided = broker._transactions._check_back._undecided
-        known = store.state.delivery.halves.get(ONE)
+        known = store.state.parts.halves.get(ONE)
         assert known is not None
         records = [store.read_raw(run.first_log_offset) for run in known.left]
         undecided._append(ONE, known, records)
-        assert (known.dead, len(store.state.delivery.dead_letters)) == (True, 1)
+        assert (known.dead, len(store.state.parts.dead_letters)) == (True, 1)
         assert await producer.commit(ONE) == [TX_DEAD]
         broker.close()
         store.close()
@@ -409,8 +433,8 @@ def test_half_a_burial_is_finished_after_a_restart(tmp_path: Path) -> None:
         store = DiskStore(tmp_path, config, clock)
         broker = Broker(store, clock, LIMITS)
         await _pass(broker, clock, 1)
-        assert len(store.state.delivery.dead_letters) == 2
-        assert store.state.delivery.halves.get(ONE) is None
+        assert len(store.state.parts.dead_letters) == 2
+        assert store.state.parts.halves.get(ONE) is None
         broker.close()
         store.close()
 
@@ -418,11 +442,13 @@ def test_half_a_burial_is_finished_after_a_restart(tmp_path: Path) -> None:
 
 
 @KINDS
-def test_a_message_says_when_it_wants_to_be_asked_for(kind: Kind, tmp_path: Path) -> None:
+def test_a_message_may_set_its_check_schedule(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with _producer(kind, tmp_path, clock=clock) as (producer, broker):
-            await producer.send_halves(half(ONE, properties={CHECK_AFTER: "500", "p": "v"}) + half(TWO, properties={CHECK_AFTER: "x"}))
+            await producer.send_halves(
+                half(ONE, properties={CHECK_AFTER: "500", "p": "v"}) + half(TWO, properties={CHECK_AFTER: "x"})
+            )
             await _pass(broker, clock, 0.6)
             assert [(await producer.describe(name)).checks for name in (ONE, TWO)] == [1, 0]
             await _pass(broker, clock, 59.8)
@@ -432,11 +458,13 @@ def test_a_message_says_when_it_wants_to_be_asked_for(kind: Kind, tmp_path: Path
 
 
 @KINDS
-def test_nothing_is_kept_for_long_of_what_has_ended(kind: Kind, tmp_path: Path) -> None:
+def test_the_alarm_of_an_ended_transaction_is_not_set_again(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with _producer(kind, tmp_path, clock=clock) as (producer, broker):
-            await producer.send_halves(half(ONE, properties={CHECK_AFTER: "3600000"}) + half(TWO, properties={CHECK_AFTER: "3600000"}))
+            await producer.send_halves(
+                half(ONE, properties={CHECK_AFTER: "3600000"}) + half(TWO, properties={CHECK_AFTER: "3600000"})
+            )
             await producer.commit(ONE)
             before = len(broker.alarms)
             await _pass(broker, clock, 61)
@@ -449,15 +477,24 @@ def test_nothing_is_kept_for_long_of_what_has_ended(kind: Kind, tmp_path: Path) 
 
 
 @KINDS
-def test_a_topic_says_when_its_transactions_are_asked_for(kind: Kind, tmp_path: Path) -> None:
+def test_a_topic_may_set_the_check_schedule(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with _producer(kind, tmp_path, clock=clock) as (producer, broker):
             settings = TopicSettings(check_after_ms=1000, check_every_ms=2000, max_checks=3)
             request = CreateTopicRequest(topic="bills", queues=1, settings=settings)
             await producer.channel.ask(Opcode.CREATE_TOPIC, request.SerializeToString())
-            await producer.send_halves(half(ONE, topic="bills") + half(TWO, topic="bills", properties={MAX_CHECKS: "1"}), topic="bills")
-            for seconds, checks in ((0.9, (0, 0)), (0.2, (1, 1)), (1.9, (1, 1)), (0.2, (2, 0)), (2.1, (3, 0)), (2.1, (0, 0))):
+            await producer.send_halves(
+                half(ONE, topic="bills") + half(TWO, topic="bills", properties={MAX_CHECKS: "1"}), topic="bills"
+            )
+            for seconds, checks in (
+                (0.9, (0, 0)),
+                (0.2, (1, 1)),
+                (1.9, (1, 1)),
+                (0.2, (2, 0)),
+                (2.1, (3, 0)),
+                (2.1, (0, 0)),
+            ):
                 await _pass(broker, clock, seconds)
                 assert tuple([(await producer.describe(name)).checks for name in (ONE, TWO)]) == checks
             assert [(await producer.describe(name)).state for name in (ONE, TWO)] == [TX_DEAD, TX_DEAD]
@@ -474,7 +511,7 @@ def test_a_topic_says_when_its_transactions_are_asked_for(kind: Kind, tmp_path: 
 
 
 @KINDS
-def test_transactions_are_listed_by_pages(kind: Kind, tmp_path: Path) -> None:
+def test_transactions_are_listed_in_pages(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with _producer(kind, tmp_path, clock=clock) as (producer, broker):
@@ -504,10 +541,12 @@ def test_transactions_are_listed_by_pages(kind: Kind, tmp_path: Path) -> None:
     _run(main())
 
 
-def test_retention_carries_what_is_not_decided(tmp_path: Path) -> None:
+def test_retention_carries_undecided_halves_forward(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
-        config = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0)
+        config = StoreConfig(
+            segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0
+        )
         store = DiskStore(tmp_path, config, clock, disk=QuickDisk(), host="here")
         broker = Broker(store, clock, LIMITS)
         producer, job = Producer(broker), Job(broker)
@@ -530,7 +569,7 @@ def test_retention_carries_what_is_not_decided(tmp_path: Path) -> None:
         await store.confirmed(store.log_end)
         for queue_id in (0, 1):
             key = QueueKey(16, queue_id)
-            (found,) = _records(store.read_queue(key, store.state.least.get(key, 0), 9))
+            (found,) = _records(store.read_queue(key, store.state.start_offsets.get(key, 0), 9))
             assert found.record.message_id == f"{ONE}#{queue_id}"
         broker.close()
         store.abandon()
@@ -538,8 +577,8 @@ def test_retention_carries_what_is_not_decided(tmp_path: Path) -> None:
     _run(main())
 
 
-def test_ten_thousand_with_any_outcome_end_once_each(tmp_path: Path) -> None:
-    """Some are committed twice, some told otherwise afterwards, some by whoever is asked, and some never."""
+def test_ten_thousand_transactions_end_once_each(tmp_path: Path) -> None:
+    """Some are committed twice, some rolled back after a commit, some decided by check-back, and some never."""
 
     async def main() -> None:
         clock = FakeClock()
@@ -549,13 +588,13 @@ def test_ten_thousand_with_any_outcome_end_once_each(tmp_path: Path) -> None:
             for at in range(0, len(names), 500):
                 await producer.send_halves(b"".join(half(name) for name in names[at : at + 500]), at % 4)
             outcomes = {name: chance.choice([TX_COMMITTED, TX_ROLLED_BACK, TX_UNDECIDED]) for name in names}
-            told = [name for name in names if outcomes[name] != TX_UNDECIDED]
-            chance.shuffle(told)
-            for at in range(0, len(told), 250):
-                some = told[at : at + 250]
+            decided = [name for name in names if outcomes[name] != TX_UNDECIDED]
+            chance.shuffle(decided)
+            for at in range(0, len(decided), 250):
+                some = decided[at : at + 250]
                 said = await asyncio.gather(*(producer.end(outcomes[name], name) for name in some + some[:50]))
                 assert said == [[outcomes[name]] for name in some + some[:50]]
-            for name in told[:100]:
+            for name in decided[:100]:
                 other = TX_ROLLED_BACK if outcomes[name] == TX_COMMITTED else TX_COMMITTED
                 assert await producer.end(other, name) == [outcomes[name]]
             silent = [name for name in names if outcomes[name] == TX_UNDECIDED]
@@ -564,14 +603,16 @@ def test_ten_thousand_with_any_outcome_end_once_each(tmp_path: Path) -> None:
                 for facts in asked:
                     outcomes[facts.transaction] = chance.choice([TX_COMMITTED, TX_ROLLED_BACK])
                     silent.remove(facts.transaction)
-                said = await asyncio.gather(*(producer.end(outcomes[facts.transaction], facts.transaction) for facts in asked))
+                said = await asyncio.gather(
+                    *(producer.end(outcomes[facts.transaction], facts.transaction) for facts in asked)
+                )
                 assert said == [[outcomes[facts.transaction]] for facts in asked]
             for _ in range(2):
                 await _pass(broker, clock, 61)
             assert 0 < len(silent) <= 1000
-            assert len(broker.context.store.state.delivery.dead_letters) == len(silent)
+            assert len(broker.context.store.state.parts.dead_letters) == len(silent)
             read = Counter([each for queue_id in range(4) for each in await _ids(broker, queue_id)])
             assert read == Counter(f"{name}#0" for name, outcome in outcomes.items() if outcome == TX_COMMITTED)
-            assert len(broker.context.store.state.delivery.halves) == 0
+            assert len(broker.context.store.state.parts.halves) == 0
 
     _run(main())

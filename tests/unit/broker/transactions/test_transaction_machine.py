@@ -1,4 +1,6 @@
-"""Jobs that write in two phases under any order of requests, repeats, stops and retention: each committed record once, no other ever (I7)."""
+"""Sink transactions under any order of requests, repeats, stops and retention: each committed record is
+published once, and no other (I7).
+"""
 
 import asyncio
 
@@ -21,7 +23,7 @@ Sent = tuple[str, int]  # an id, and the queue
 
 
 class Transactions(BrokerMachine):
-    """A broker, beside a dictionary of what each try has sent and of what is to be read."""
+    """A broker, and a model of the records of each attempt and of the published ones."""
 
     @initialize()
     def begin(self) -> None:
@@ -37,7 +39,7 @@ class Transactions(BrokerMachine):
     def meet(self) -> None:
         self.job = Job(self.broker)
 
-    # What tasks do ------------------------------------------------------------------------------------------------------------
+    # What tasks do --------------------------------------------------------------------------------
 
     @rule(
         ahead=st.integers(-1, 2),
@@ -76,13 +78,19 @@ class Transactions(BrokerMachine):
             return
         there = sum(queue == queue_id for _, queue in self.sent.get(name, []))
         if first > there:
-            return  # it was rolled back, and begun anew: a gap
+            return  # it was rolled back and begun again: a gap
         assert self.ask(self._send(one, first, count, queue_id)) == max(there, first + count)
-        self.sent.setdefault(name, []).extend((f"{name}:{queue_id}:{each}", queue_id) for each in range(there, first + count))
+        self.sent.setdefault(name, []).extend(
+            (f"{name}:{queue_id}:{each}", queue_id) for each in range(there, first + count)
+        )
 
-    # What drivers do ----------------------------------------------------------------------------------------------------------
+    # What drivers do ------------------------------------------------------------------------------
 
-    @rule(ahead=st.integers(1, 2), choice=st.tuples(st.integers(0, 2), st.integers(0, 2)), wrong=st.sampled_from([0, 0, 0, 1, -1]))
+    @rule(
+        ahead=st.integers(1, 2),
+        choice=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+        wrong=st.sampled_from([0, 0, 0, 1, -1]),
+    )
     def commit(self, ahead: int, choice: tuple[int, int], wrong: int) -> None:
         batch = self.committed + ahead
         winners = []
@@ -127,7 +135,7 @@ class Transactions(BrokerMachine):
     async def _ring(self) -> None:
         self.broker.alarms.ring_due()
 
-    # What brokers do ----------------------------------------------------------------------------------------------------------
+    # What brokers do ------------------------------------------------------------------------------
 
     @rule()
     def copy_some(self) -> None:
@@ -142,16 +150,16 @@ class Transactions(BrokerMachine):
     @precondition(lambda self: self.is_on_disk)
     @rule()
     def retain(self) -> None:
-        """What was there goes: it was copied before, or nobody decided it."""
+        """Run retention: it publishes decided halves, and rolls back undecided ones."""
         self.look()
         self.drop_all_but_the_end()
         self.sent.clear()
 
-    # What must be so ----------------------------------------------------------------------------------------------------------
+    # What must be so ------------------------------------------------------------------------------
 
     @invariant()
     def look(self) -> None:
-        """Whoever reads sees committed records, in their order, each once; perhaps not all of them yet."""
+        """Check that readers see a prefix of the committed records, in order, each once."""
         if not hasattr(self, "store"):
             return
         for queue_id in range(QUEUES):
@@ -161,8 +169,8 @@ class Transactions(BrokerMachine):
     @invariant()
     def totals_are_right(self) -> None:
         if hasattr(self, "store"):
-            halves = self.store.state.delivery.halves
-            undecided = {name: known.count for _, name, known in halves.of_query("q") if not known.number}
+            halves = self.store.state.parts.halves
+            undecided = {name: known.count for _, name, known in halves.query_transactions("q") if not known.number}
             assert undecided == {name: len(records) for name, records in self.sent.items()}
 
 
@@ -176,7 +184,7 @@ class TransactionsOnDisk(Transactions):
 
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a stop comes in the middle of the copies."""
+    """Publish in small steps, so that a stop comes in between."""
     monkeypatch.setattr(copying, "_BYTES_AT_ONCE", 1200)
 
 

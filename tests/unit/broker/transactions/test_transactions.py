@@ -1,4 +1,4 @@
-"""Halves at a broker: seen by nobody until they are decided, and then exactly once each."""
+"""Sink transactions: halves are invisible until they are committed, and then published exactly once."""
 
 import asyncio
 import os
@@ -76,7 +76,7 @@ def _named(batch: int, partition: int, number: int, count: int, first: int = 0) 
 
 
 @KINDS
-def test_halves_are_seen_by_nobody_until_their_batch_is_committed(kind: Kind, tmp_path: Path) -> None:
+def test_halves_are_invisible_until_their_batch_is_committed(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path) as (job, broker):
             await job.write(attempt(), 3)
@@ -85,7 +85,9 @@ def test_halves_are_seen_by_nobody_until_their_batch_is_committed(kind: Kind, tm
             found = await job.channel.ask(Opcode.FIND, FindRequest(topic="orders", key="0-0-0-1").SerializeToString())
             assert found.attachment == b""
             for queue_id in (0, 1):
-                request = PullRequest(topic="RMQ_SYS_TRANS_HALF_TOPIC", queue_id=queue_id, max_messages=9, max_bytes=999)
+                request = PullRequest(
+                    topic="RMQ_SYS_TRANS_HALF_TOPIC", queue_id=queue_id, max_messages=9, max_bytes=999
+                )
                 with pytest.raises(InvalidArgumentError):
                     await job.channel.ask(Opcode.PULL, request.SerializeToString())
             assert (await job.describe()).undecided == 5
@@ -99,14 +101,18 @@ def test_halves_are_seen_by_nobody_until_their_batch_is_committed(kind: Kind, tm
                 assert stored.stamp.kind is RecordKind.COMMITTED
                 half = broker.context.store.read_record(stored.stamp.origin)
                 assert half.stamp is not None
-                assert (half.record, half.stamp.kind, half.stamp.topic_id) == (stored.record, RecordKind.HALF, HALF_TOPIC_ID)
-            assert len(broker.context.store.state.delivery.halves) == broker.context.store.state.delivery.halves.bytes == 0
+                assert (half.record, half.stamp.kind, half.stamp.topic_id) == (
+                    stored.record,
+                    RecordKind.HALF,
+                    HALF_TOPIC_ID,
+                )
+            assert len(broker.context.store.state.parts.halves) == broker.context.store.state.parts.halves.bytes == 0
 
     _run(main())
 
 
 @KINDS
-def test_a_commit_that_is_said_again_changes_nothing(kind: Kind, tmp_path: Path) -> None:
+def test_a_repeated_commit_changes_nothing(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path) as (job, broker):
             await job.write(attempt(), 3)
@@ -119,7 +125,7 @@ def test_a_commit_that_is_said_again_changes_nothing(kind: Kind, tmp_path: Path)
 
 
 @KINDS
-def test_only_the_tries_that_are_named_count(kind: Kind, tmp_path: Path) -> None:
+def test_only_the_winning_attempts_are_published(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path) as (job, broker):
             await job.write(attempt(0, 0, 1), 3)
@@ -129,16 +135,16 @@ def test_only_the_tries_that_are_named_count(kind: Kind, tmp_path: Path) -> None
             await job.commit(0, (0, 2, 4), (1, 1, 2), (3, 0, 0))
             assert await _ids(broker) == _named(0, 0, 2, 4) + _named(0, 1, 1, 2)
             (rolled_back,) = await _read(broker, 0, ROLLBACK_TOPIC_ID)
-            told = Control.FromString(rolled_back.record.body).halves_rolled_back
-            assert sorted(told.transactions) == ["q/0/0/1", "q/0/2/1"]
-            assert "is committed without them" in told.reason
-            assert len(broker.context.store.state.delivery.halves) == 0
+            described = Control.FromString(rolled_back.record.body).halves_rolled_back
+            assert sorted(described.transactions) == ["q/0/0/1", "q/0/2/1"]
+            assert "is committed without them" in described.reason
+            assert len(broker.context.store.state.parts.halves) == 0
 
     _run(main())
 
 
 @KINDS
-def test_a_later_batch_sweeps_those_before_it_of_the_same_query(kind: Kind, tmp_path: Path) -> None:
+def test_a_commit_rolls_back_earlier_batches_of_the_query(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path) as (job, broker):
             await job.write(attempt(0), 1)
@@ -160,7 +166,7 @@ def test_a_later_batch_sweeps_those_before_it_of_the_same_query(kind: Kind, tmp_
 
 
 @KINDS
-def test_nothing_is_committed_where_records_are_missing(kind: Kind, tmp_path: Path) -> None:
+def test_nothing_is_committed_if_records_are_missing(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path) as (job, broker):
             await job.write(attempt(0, 0), 3)
@@ -177,7 +183,7 @@ def test_nothing_is_committed_where_records_are_missing(kind: Kind, tmp_path: Pa
 
 
 @KINDS
-def test_what_is_sent_again_is_known(kind: Kind, tmp_path: Path) -> None:
+def test_repeated_halves_are_stored_once(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path) as (job, broker):
             once = attempt()
@@ -199,7 +205,7 @@ def test_what_is_sent_again_is_known(kind: Kind, tmp_path: Path) -> None:
 
 
 @KINDS
-def test_an_aborted_batch_is_gone_and_may_be_written_anew(kind: Kind, tmp_path: Path) -> None:
+def test_an_aborted_batch_may_be_written_again(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path) as (job, broker):
             await job.write(attempt(5, 0), 2)
@@ -220,43 +226,46 @@ def test_an_aborted_batch_is_gone_and_may_be_written_anew(kind: Kind, tmp_path: 
 
 
 @KINDS
-def test_what_is_due_later_waits_for_its_time(kind: Kind, tmp_path: Path) -> None:
+def test_delayed_messages_wait_after_the_commit(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with _job(kind, tmp_path, clock=clock) as (job, broker):
             due = clock.wall_ms() + 60_000
             one = attempt()
             records = (
-                halves(one, 1) + halves(one, 1, first=1, delay_time=due) + halves(one, 1, first=2) + halves(one, 1, first=3, delay_time=5)
+                halves(one, 1)
+                + halves(one, 1, first=1, delay_time=due)
+                + halves(one, 1, first=2)
+                + halves(one, 1, first=3, delay_time=5)
             )
             await job.send_halves(records, one, queue_id=3)
             await job.commit(0, (0, 0, 4))
             assert await _ids(broker, 3) == ["0-0-0-0", "0-0-0-2", "0-0-0-3"]
-            assert broker.context.store.state.delivery.timers.count == 1
-            assert len(broker.context.store.state.delivery.halves) == 0
+            assert broker.context.store.state.parts.timers.count == 1
+            assert len(broker.context.store.state.parts.halves) == 0
             clock.advance(60)
             await broker.fire_due()
             assert await _ids(broker, 3) == ["0-0-0-0", "0-0-0-2", "0-0-0-3", "0-0-0-1"]
-            assert broker.context.store.state.delivery.timers.count == 0
+            assert broker.context.store.state.parts.timers.count == 0
 
     _run(main())
 
 
 @KINDS
-def test_what_nobody_decides_is_rolled_back_after_a_day(kind: Kind, tmp_path: Path) -> None:
+def test_an_undecided_batch_is_rolled_back_after_a_day(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with _job(kind, tmp_path, clock=clock) as (job, broker):
             await job.write(attempt(0, 0), 1)
             clock.advance(DAY_S - 1)
-            await job.write(attempt(0, 1), 1)  # somebody still writes this batch
+            await job.write(attempt(0, 1), 1)  # this batch is still written
             clock.advance(2)
             await broker.fire_due()
             assert (await job.describe()).undecided == 2
             clock.advance(DAY_S)
             await broker.fire_due()
             assert (await job.describe()).undecided == 0
-            with pytest.raises(TransactionRefusedError, match="nobody decided it in time"):
+            with pytest.raises(TransactionRefusedError, match="undecided for too long"):
                 await job.commit(0, (0, 0, 1), (1, 0, 1))
             (rolled_back,) = await _read(broker, 0, ROLLBACK_TOPIC_ID)
             assert "24 hours" in Control.FromString(rolled_back.record.body).halves_rolled_back.reason
@@ -265,7 +274,7 @@ def test_what_nobody_decides_is_rolled_back_after_a_day(kind: Kind, tmp_path: Pa
 
 
 @KINDS
-def test_a_topic_that_is_deleted_takes_its_halves_along(kind: Kind, tmp_path: Path) -> None:
+def test_halves_of_a_deleted_topic_are_dropped(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path) as (job, broker):
             await job.create("bills")
@@ -280,22 +289,26 @@ def test_a_topic_that_is_deleted_takes_its_halves_along(kind: Kind, tmp_path: Pa
             await job.commit(0, (0, 0, 7))
             assert await _ids(broker) == _named(0, 0, 0, 4)
             assert await _read(broker, topic_id=18) == []
-            decided = [Control.FromString(stored.record.body) for stored in await _read(broker, 0, 1) if b"q" in stored.record.body]
+            decided = [
+                Control.FromString(stored.record.body)
+                for stored in await _read(broker, 0, 1)
+                if b"q" in stored.record.body
+            ]
             assert [each.sink_committed.dropped for each in decided if each.HasField("sink_committed")] == [3]
-            assert len(broker.context.store.state.delivery.halves) == 0
+            assert len(broker.context.store.state.parts.halves) == 0
 
     _run(main())
 
 
 @KINDS
-def test_what_is_wrong_is_refused(kind: Kind, tmp_path: Path) -> None:
+def test_invalid_requests_are_refused(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         limits = BrokerLimits(max_winners=2, max_transactions=2, max_half_bytes=5000, max_plan_bytes=10)
         async with _job(kind, tmp_path, limits) as (job, broker):
             one = attempt()
             with pytest.raises(TopicNotFoundError):
                 await job.send_halves(halves(one, 1, topic="bills"), one, topic="bills")
-            with pytest.raises(InvalidArgumentError, match="the broker's own"):
+            with pytest.raises(InvalidArgumentError, match="reserved for the broker"):
                 await job.send_halves(halves(one, 1), one, topic="LITEMQ_SYS_TIMER")
             with pytest.raises(InvalidArgumentError, match="has 4"):
                 await job.send_halves(halves(one, 1), one, queue_id=4)
@@ -318,35 +331,35 @@ def test_what_is_wrong_is_refused(kind: Kind, tmp_path: Path) -> None:
                 await job.commit(0, plan=bytes(11))
             with pytest.raises(InvalidArgumentError, match="twice"):
                 await job.commit(0, (0, 0, 0), (0, 1, 0))
-            with pytest.raises(DiskFullError, match="max_half_bytes"):
+            with pytest.raises(DiskFullError, match=r"transactions\.max_half_size"):
                 await job.send_halves(halves(one, 1, body=bytes(5000)), one)
             await job.write(attempt(0, 1), 1)
             await job.write(attempt(0, 2), 1)
             with pytest.raises(OverloadedError, match="max_transactions"):
                 await job.send_halves(halves(one, 1), one)
-            assert broker.context.store.state.delivery.halves.get("q/0/0/0") is None
+            assert broker.context.store.state.parts.halves.get("q/0/0/0") is None
 
     _run(main())
 
 
 @KINDS
-def test_runs_are_bounded(kind: Kind, tmp_path: Path) -> None:
+def test_the_number_of_runs_is_bounded(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path, BrokerLimits(max_half_runs=2)) as (job, broker):
             one = attempt()
             await job.write(one, 1)
             await job.write(one, 1, first=1)
             await job.write(one, 1, queue_id=1)
-            with pytest.raises(OverloadedError, match="more records a request"):
+            with pytest.raises(OverloadedError, match="more records per request"):
                 await job.write(one, 1, first=2)
             await job.abort(0)
-            assert broker.context.store.state.delivery.halves.runs == 0
+            assert broker.context.store.state.parts.halves.runs == 0
 
     _run(main())
 
 
 @KINDS
-def test_what_holds_for_sends_holds_for_halves(kind: Kind, tmp_path: Path) -> None:
+def test_backlog_and_quotas_apply_to_halves(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         limits = BrokerLimits(max_backlog=2, quota_messages_per_s=3)
         async with _job(kind, tmp_path, limits) as (job, broker):
@@ -388,12 +401,12 @@ def test_halves_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 synced.set()
             assert await first == 1
             assert await job.send_halves(small, attempt(0, 1)) == 1
-            assert broker.context.store.state.delivery.halves.bytes > 5000
+            assert broker.context.store.state.parts.halves.bytes > 5000
 
     _run(main())
 
 
-def test_a_restart_finishes_what_is_decided(tmp_path: Path) -> None:
+def test_a_restarted_broker_publishes_decided_halves(tmp_path: Path) -> None:
     async def decide() -> None:
         async with _job("disk", tmp_path) as (job, broker):
             for partition in range(3):
@@ -408,8 +421,8 @@ def test_a_restart_finishes_what_is_decided(tmp_path: Path) -> None:
         async with running_broker("disk", tmp_path, clock=FakeClock()) as broker:
             job = Job(broker)
             assert len(await _ids(broker)) == 15
-            told = await job.describe()
-            assert (told.committed_batch, told.waiting, told.undecided) == (0, 0, 5)
+            described = await job.describe()
+            assert (described.committed_batch, described.waiting, described.undecided) == (0, 0, 5)
             await job.commit(1, (0, 0, 5))
             assert len(await _ids(broker)) == 20
 
@@ -418,7 +431,7 @@ def test_a_restart_finishes_what_is_decided(tmp_path: Path) -> None:
 
 
 def test_the_plan_stays_with_the_last_decision(tmp_path: Path) -> None:
-    """A driver that died after the first of several brokers had decided left there what was to be said to the others."""
+    """If a driver dies after the first of several brokers has decided, the plan for the others is stored there."""
 
     async def decide() -> None:
         async with _job("disk", tmp_path) as (job, broker):
@@ -449,7 +462,7 @@ def test_the_plan_stays_with_the_last_decision(tmp_path: Path) -> None:
 
 
 @KINDS
-def test_whoever_waits_for_messages_gets_them(kind: Kind, tmp_path: Path) -> None:
+def test_a_commit_answers_waiting_pulls(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path) as (job, _):
             request = PullRequest(topic="orders", queue_id=0, max_messages=9, max_bytes=9999, wait_ms=60_000)
@@ -463,7 +476,7 @@ def test_whoever_waits_for_messages_gets_them(kind: Kind, tmp_path: Path) -> Non
 
 
 @KINDS
-def test_replicas_are_not_promised(kind: Kind, tmp_path: Path) -> None:
+def test_durability_replicas_is_refused(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path) as (job, _):
             records_ = bytearray(halves(attempt(), 1))

@@ -44,7 +44,9 @@ def test_json_is_one_object() -> None:
 
 
 def test_the_environment_sets_flags_too() -> None:
-    result = RUNNER.invoke(app, ["bench", "suite", "format"], env={"LITEMQ_FORMAT": "json", "LITEMQ_BENCH_SUITE_RUNS": "4"})
+    result = RUNNER.invoke(
+        app, ["bench", "suite", "format"], env={"LITEMQ_FORMAT": "json", "LITEMQ_BENCH_SUITE_RUNS": "4"}
+    )
     assert len(json.loads(result.stdout)["figures"]["slow"]["runs"]) == 4
 
 

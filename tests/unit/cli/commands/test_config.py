@@ -1,4 +1,4 @@
-"""``litemq config show``: what a program would run with, and who said so."""
+"""``litemq config show``: the effective settings and their origins."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from litemq.cli.commands.config import _shown
 from litemq.cli.configuration.kinds import TEXT
-from litemq.cli.configuration.resolve import Chosen
+from litemq.cli.configuration.resolve import ResolvedSetting
 from litemq.cli.configuration.setting import Setting
 from litemq.cli.main import app
 from litemq.errors import ConfigurationError
@@ -20,7 +20,9 @@ RUNNER = CliRunner()
 def test_values_and_origins(tmp_path: Path) -> None:
     file = tmp_path / "b.toml"
     file.write_text("[network]\nport = 5\n")
-    result = RUNNER.invoke(app, ["config", "show", "broker", "--config", str(file), "--origin"], env={"LITEMQ_BROKER_HOST": "::1"})
+    result = RUNNER.invoke(
+        app, ["config", "show", "broker", "--config", str(file), "--origin"], env={"LITEMQ_BROKER_HOST": "::1"}
+    )
     lines = [line.split() for line in result.stdout.splitlines()]
     assert lines[0] == ["setting", "value", "origin"]
     assert ["network.host", "::1", "LITEMQ_BROKER_HOST"] in lines
@@ -40,7 +42,9 @@ def test_for_programs() -> None:
 def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
     file = tmp_path / "b.toml"
     file.write_text("[network]\nport = 5\n")
-    shown = json.loads(RUNNER.invoke(app, ["config", "show", "--format", "json"], env={"LITEMQ_BROKER_CONFIG": str(file)}).stdout)
+    shown = json.loads(
+        RUNNER.invoke(app, ["config", "show", "--format", "json"], env={"LITEMQ_BROKER_CONFIG": str(file)}).stdout
+    )
     assert shown["network.port"] == 5
 
 
@@ -51,4 +55,4 @@ def test_what_the_program_would_refuse_is_refused() -> None:
 
 @pytest.mark.parametrize(("value", "shown"), [("hunter2", "(hidden)"), ("", "")])
 def test_secrets_are_never_shown(value: str, shown: str) -> None:
-    assert _shown(Chosen(Setting("auth.secret", "secret", TEXT, "", secret=True), value, "default")) == shown
+    assert _shown(ResolvedSetting(Setting("auth.secret", "secret", TEXT, "", secret=True), value, "default")) == shown

@@ -13,7 +13,7 @@ from litemq.testing import MemoryBroker
 
 
 class Desk:
-    """A broker with five messages that died in "orders", two of them of another error."""
+    """A broker with five dead letters in "orders", of two errors."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -58,21 +58,25 @@ def test_they_are_listed(desk: Desk) -> None:
     ]
     assert desk.json("dlq", "list", "orders", "--reason", "max-retry") == []
     assert desk.json("dlq", "list", "orders", "--until", "2020-01-01") == []
-    assert "has no such dead letters" in desk.run("dlq", "list", "orders", "--group", "audit").stdout
+    assert "has no matching dead letters" in desk.run("dlq", "list", "orders", "--group", "audit").stdout
     assert desk.run("dlq", "list", "orders", "--since", "soon").exit_code == EXIT_USAGE
 
 
 def test_one_is_shown_whole(desk: Desk) -> None:
     shown = desk.json("dlq", "show", "orders", desk.ids[4])
     assert isinstance(shown, dict)
-    assert (shown["error"], shown["message"]["body"], shown["message"]["keys"]) == ("KeyError: 'price'", '{"id":4}', ["o-4"])
+    assert (shown["error"], shown["message"]["body"], shown["message"]["keys"]) == (
+        "KeyError: 'price'",
+        '{"id":4}',
+        ["o-4"],
+    )
     assert "KeyError: 'price'" in desk.run("dlq", "show", "orders", desk.ids[4]).stdout
     assert desk.run("dlq", "show", "orders", desk.ids[4], "--raw").stdout == '{"id":4}'
     assert desk.run("dlq", "show", "orders", "none").exit_code == EXIT_NOT_FOUND
 
 
 def test_which_errors_they_share(desk: Desk) -> None:
-    assert desk.run("dlq", "groups", "orders").stdout.startswith("3 of 5 share this: ValueError: order ")
+    assert desk.run("dlq", "groups", "orders").stdout.startswith("3 of 5 share this error: ValueError: order ")
     groups = desk.json("dlq", "groups", "orders")
     assert isinstance(groups, list)
     assert [(group["letters"], group["of"]) for group in groups] == [(3, 5), (2, 5)]
@@ -82,8 +86,10 @@ def test_which_errors_they_share(desk: Desk) -> None:
 def test_they_are_sent_on_after_a_look_at_the_plan(desk: Desk) -> None:
     plan = desk.run("dlq", "redrive", "orders", "--id", desk.ids[0])
     assert plan.exit_code == EXIT_FAILED
-    assert plan.stdout == "would send on 1 of 1 dead letters\nNothing was changed. Say --yes to do it.\n"
-    assert desk.run("dlq", "redrive", "orders", "--id", desk.ids[0], "--yes").stdout == "sent on 1 of 1 dead letters\n"
+    assert plan.stdout == "would send back 1 of 1 dead letters\nNothing was changed. Use --yes to apply.\n"
+    assert (
+        desk.run("dlq", "redrive", "orders", "--id", desk.ids[0], "--yes").stdout == "sent back 1 of 1 dead letters\n"
+    )
     done = desk.json("dlq", "redrive", "orders", "--rate", "0", "--yes")
     assert isinstance(done, dict)
     assert (done["state"], done["done"], done["left"]) == ("done", 4, 0)
@@ -93,8 +99,11 @@ def test_they_are_sent_on_after_a_look_at_the_plan(desk: Desk) -> None:
 def test_they_are_dropped_after_a_look_at_the_plan(desk: Desk) -> None:
     plan = desk.run("dlq", "purge", "orders")
     assert plan.exit_code == EXIT_FAILED
-    assert plan.stdout == "would drop 5 of 5 dead letters\nNothing was changed. Say --yes to do it; it cannot be undone.\n"
-    assert desk.run("dlq", "purge", "orders", "--yes").stdout == "dropped 5 of 5 dead letters\n"
+    assert (
+        plan.stdout
+        == "would purge 5 of 5 dead letters\nNothing was changed. Use --yes to apply. This cannot be undone.\n"
+    )
+    assert desk.run("dlq", "purge", "orders", "--yes").stdout == "purged 5 of 5 dead letters\n"
     assert desk.json("dlq", "list") == []
 
 
@@ -107,7 +116,7 @@ def test_they_can_be_tailed(desk: Desk) -> None:
 def test_why(desk: Desk) -> None:
     result = desk.run("message", "why", desk.ids[0], "--group", "billing")
     assert result.exit_code == 0
-    assert result.stdout.startswith("not consumed because it is in the dead letters since ")
+    assert result.stdout.startswith("not consumed because it is a dead letter since ")
     assert f"litemq dlq redrive orders --id {desk.ids[0]}" in result.stdout
     told = desk.json("message", "why", desk.ids[0], "--group", "shipping", "--topic", "orders")
     assert isinstance(told, dict)

@@ -11,13 +11,17 @@ runner = CliRunner()
 
 
 def test_next_prints_times_in_the_zone_and_in_utc() -> None:
-    result = runner.invoke(app, ["job", "next", "30 4 * * *", "--timezone", "Asia/Shanghai", "--after", "2026-01-01T00:00:00Z", "-n", "2"])
+    result = runner.invoke(
+        app, ["job", "next", "30 4 * * *", "--timezone", "Asia/Shanghai", "--after", "2026-01-01T00:00:00Z", "-n", "2"]
+    )
     assert result.stdout.splitlines() == [
         "time                       utc",
         "2026-01-02T04:30:00+08:00  2026-01-01T20:30:00Z",
         "2026-01-03T04:30:00+08:00  2026-01-02T20:30:00Z",
     ]
-    result = runner.invoke(app, ["job", "next", "@every 90s", "--after", "2026-01-01T00:00:00Z", "-n", "1", "--format", "json"])
+    result = runner.invoke(
+        app, ["job", "next", "@every 90s", "--after", "2026-01-01T00:00:00Z", "-n", "1", "--format", "json"]
+    )
     assert json.loads(result.stdout) == [{"time": "2026-01-01T00:01:30+00:00", "utc": "2026-01-01T00:01:30Z"}]
 
 
@@ -33,14 +37,28 @@ def test_import_tells_lines_that_are_wrong_and_does_the_others(tmp_path: Path) -
     assert result.exit_code == 1
     assert "1 created, 0 changed, 0 unchanged, 2 refused\n" in result.stdout
     assert "line 3 (b): '0 0 30 2 *' never matches" in result.output
-    assert "line 4: 'nothing' is no job" in result.output
+    assert "line 4: 'nothing' is not a job" in result.output
     path.write_text(good)
-    result = runner.invoke(app, ["job", "import", str(path), "--dry-run", "--url", "memory://imports", "--format", "json"])
+    result = runner.invoke(
+        app, ["job", "import", str(path), "--dry-run", "--url", "memory://imports", "--format", "json"]
+    )
     assert (result.exit_code, json.loads(result.stdout)["created"]) == (0, 1)
 
 
 def test_create_shows_the_job() -> None:
-    arguments = ["job", "create", "nightly", "reports", "x", "--cron", "@daily", "--property", "a=b", "--url", "memory://jobs"]
+    arguments = [
+        "job",
+        "create",
+        "nightly",
+        "reports",
+        "x",
+        "--cron",
+        "@daily",
+        "--property",
+        "a=b",
+        "--url",
+        "memory://jobs",
+    ]
     result = runner.invoke(app, arguments)
     assert result.exit_code == 0
     assert "nightly" in result.stdout

@@ -1,4 +1,4 @@
-"""``litemq pipeline``: what is said before Spark is needed, and what needs no Spark."""
+"""``litemq pipeline``: errors before Spark starts, and commands without Spark."""
 
 import importlib.util
 import shutil
@@ -48,7 +48,7 @@ def test_vacuum_says_what_goes(tmp_path: Path) -> None:
 
 
 def test_no_table_and_no_status(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="there is no table yet"):
+    with pytest.raises(InvalidArgumentError, match="no table yet"):
         run("run", "vacuum", "--table", str(tmp_path))
     with pytest.raises(InvalidArgumentError, match="no archive has run"):
         run("status", "--table", str(tmp_path))

@@ -1,4 +1,4 @@
-"""``litemq store``: what the original reader showed, and damage by its place."""
+"""``litemq store``: the output of the original reader, and damage by position."""
 
 import json
 import subprocess
@@ -27,7 +27,10 @@ CONFIG = StoreConfig(segment_bytes=139_264, max_record_bytes=65_536)
 def directory(tmp_path: Path) -> Path:
     store = DiskStore(tmp_path / "data", CONFIG, FakeClock(), host="here")
     topic = store.create_topic("test_topic", 1)
-    batch = b"".join(encode_record(Record("test_topic", b"Hello LiteMQ! Message #%d" % n, f"id-{n}", tags=("a",))) for n in range(400))
+    batch = b"".join(
+        encode_record(Record("test_topic", b"Hello LiteMQ! Message #%d" % n, f"id-{n}", tags=("a",)))
+        for n in range(400)
+    )
     store.append(bytearray(batch), topic.topic_id, 0)
     store.close()
     return tmp_path / "data"
@@ -96,10 +99,10 @@ def test_the_directory_of_litemq_up_leads_to_the_one_of_its_broker(tmp_path: Pat
     (tmp_path / "old").write_bytes(b"")
     version = ("--record-version", "1")
     for arguments, says in (
-        (("verify", str(tmp_path)), f"{broker} is one"),
-        (("rebuild", str(tmp_path)), f"{broker} is one"),
-        (("export", str(tmp_path), "file", *version), f"{broker} is one"),
-        (("import", str(tmp_path / "old"), str(tmp_path), *version), f"{broker} is one"),
+        (("verify", str(tmp_path)), f"{broker}, which is one"),
+        (("rebuild", str(tmp_path)), f"{broker}, which is one"),
+        (("export", str(tmp_path), "file", *version), f"{broker}, which is one"),
+        (("import", str(tmp_path / "old"), str(tmp_path), *version), f"{broker}, which is one"),
         (("inspect", str(tmp_path)), f"such as {segment}"),
         (("inspect", str(broker)), f"such as {segment}"),
     ):
@@ -111,13 +114,18 @@ def test_the_directory_of_litemq_up_leads_to_the_one_of_its_broker(tmp_path: Pat
 def test_verify_finds_nothing_in_a_sound_directory(directory: Path) -> None:
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     result = RUNNER.invoke(app, ["store", "verify", str(directory)])
-    assert (result.exit_code, result.stdout.endswith("nothing is damaged\n")) == (0, True)
+    assert (result.exit_code, result.stdout.endswith("no damage found\n")) == (0, True)
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize(
     ("name", "at", "place"),
-    [("commitlog/00000000000000000000", 5000, None), ("checkpoint", 20, 0), ("checkpoint", 4096 + 30, 4096), ("epochs", 10, 0)]
+    [
+        ("commitlog/00000000000000000000", 5000, None),
+        ("checkpoint", 20, 0),
+        ("checkpoint", 4096 + 30, 4096),
+        ("epochs", 10, 0),
+    ]
     + [("consumequeue/test_topic/0/00000000000000000000", at, at // 24 * 24) for at in (0, 4095, 5000)],
 )
 def test_verify_names_each_damage(directory: Path, name: str, at: int, place: int | None) -> None:
@@ -177,7 +185,8 @@ def test_export_overwrites_only_when_told_to(tmp_path: Path, directory: Path) ->
 
 @pytest.mark.parametrize("command", ["export", "import"])
 @pytest.mark.parametrize(
-    ("version", "says"), [([], "Missing option '--record-version'"), (["--record-version", "2"], "'2' is not one of '1'")]
+    ("version", "says"),
+    [([], "Missing option '--record-version'"), (["--record-version", "2"], "'2' is not one of '1'")],
 )
 def test_the_version_must_be_said(tmp_path: Path, command: str, version: list[str], says: str) -> None:
     result = RUNNER.invoke(app, ["store", command, "one", "two", *version], env={"COLUMNS": "200"})

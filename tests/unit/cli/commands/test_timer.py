@@ -20,7 +20,13 @@ class Desk:
         self.url = url
         with Client(url) as mq:
             self.ids = [
-                mq.send("orders", f"body {days}", delay=timedelta(days=days), keys=f"k-{days}", batch_id="b" if days > 1 else "").message_id
+                mq.send(
+                    "orders",
+                    f"body {days}",
+                    delay=timedelta(days=days),
+                    keys=f"k-{days}",
+                    batch_id="b" if days > 1 else "",
+                ).message_id
                 for days in (1, 2, 3)
             ]
 
@@ -52,7 +58,7 @@ def test_they_are_listed(desk: Desk) -> None:
     assert desk.ids_of("--since", "2020-01-01T00:00:00Z") == desk.ids
     table = desk.run("timer", "list", "orders")
     assert [line.split()[1] for line in table.stdout.splitlines()[1:]] == desk.ids
-    assert desk.run("timer", "list", "orders", "--key", "none").stdout == "No such message of orders waits.\n"
+    assert desk.run("timer", "list", "orders", "--key", "none").stdout == "orders has no matching delayed messages.\n"
 
 
 def test_one_is_shown(desk: Desk) -> None:
@@ -66,11 +72,19 @@ def test_one_is_shown(desk: Desk) -> None:
 
 def test_cancelled_only_after_yes(desk: Desk) -> None:
     plan = desk.run("timer", "cancel", "orders", desk.ids[0], "none")
-    assert (plan.exit_code, "Nothing was changed" in plan.stdout, "scheduled" in plan.stdout) == (EXIT_FAILED, True, True)
+    assert (plan.exit_code, "Nothing was changed" in plan.stdout, "scheduled" in plan.stdout) == (
+        EXIT_FAILED,
+        True,
+        True,
+    )
     assert desk.ids_of() == desk.ids
-    assert desk.json("timer", "cancel", "orders", desk.ids[0], "--yes") == [{"message_id": desk.ids[0], "outcome": "cancelled"}]
+    assert desk.json("timer", "cancel", "orders", desk.ids[0], "--yes") == [
+        {"message_id": desk.ids[0], "outcome": "cancelled"}
+    ]
     assert desk.ids_of() == desk.ids[1:]
-    assert desk.json("timer", "cancel", "orders", desk.ids[0], "--yes") == [{"message_id": desk.ids[0], "outcome": "cancelled-before"}]
+    assert desk.json("timer", "cancel", "orders", desk.ids[0], "--yes") == [
+        {"message_id": desk.ids[0], "outcome": "cancelled-before"}
+    ]
     assert desk.run("timer", "cancel", "orders", "none", "--yes").exit_code == EXIT_FAILED
     why = desk.json("message", "why", desk.ids[0], "--group", "billing")
     assert isinstance(why, dict)
@@ -79,7 +93,10 @@ def test_cancelled_only_after_yes(desk: Desk) -> None:
 
 def test_a_batch_is_cancelled_only_after_yes(desk: Desk) -> None:
     plan = desk.run("timer", "cancel-batch", "orders", "b")
-    assert (plan.exit_code, plan.stdout.splitlines()[0]) == (EXIT_FAILED, "2 messages of batch b wait in orders.")
+    assert (plan.exit_code, plan.stdout.splitlines()[0]) == (
+        EXIT_FAILED,
+        "2 messages of batch b are scheduled in orders.",
+    )
     assert desk.json("timer", "cancel-batch", "orders", "b", exit_code=EXIT_FAILED) == {
         "topic": "orders",
         "batch_id": "b",
@@ -95,7 +112,7 @@ def test_a_batch_is_cancelled_only_after_yes(desk: Desk) -> None:
 def test_moved_only_after_yes(desk: Desk) -> None:
     move = ("timer", "reschedule", "orders", desk.ids[2])
     plan = desk.run(*move, "--delay", "3600")
-    assert (plan.exit_code, "it is due in 3600 s" in plan.stdout) == (EXIT_FAILED, True)
+    assert (plan.exit_code, "deliver it in 3600 s" in plan.stdout) == (EXIT_FAILED, True)
     assert desk.ids_of() == desk.ids
     assert desk.run(*move, "--delay", "3600", "--yes").exit_code == 0
     assert desk.ids_of() == [desk.ids[2], *desk.ids[:2]]
@@ -112,12 +129,19 @@ def test_sent_with_a_delay(desk: Desk) -> None:
     sent = desk.run("message", "send", "orders", "x", "--delay-level", "18", "--batch-id", "c")
     assert "to be delivered to queue" in sent.stdout
     assert len(desk.ids_of("--batch-id", "c")) == 1
-    for more in (("--delay", "60"), ("--delay", "1m 30s"), ("--delay", "0.5h"), ("--deliver-at", "2020-01-01T00:00:00Z")):
+    for more in (
+        ("--delay", "60"),
+        ("--delay", "1m 30s"),
+        ("--delay", "0.5h"),
+        ("--deliver-at", "2020-01-01T00:00:00Z"),
+    ):
         assert desk.run("message", "send", "orders", "x", *more).exit_code == 0
     assert len(desk.ids_of()) == 7
     assert desk.run("message", "send", "orders", "x", "--delay-level", "19").exit_code == EXIT_USAGE
     for wrong in ("2y", "-1", "", "1e3", "nan", "tomorrow"):
         refused = desk.run("message", "send", "orders", "x", "--delay", wrong)
-        assert (refused.exit_code, "such as 90, or units" in refused.output.replace("\n", " ")) == (EXIT_USAGE, True), refused.output
+        assert (refused.exit_code, "such as 90, or units" in refused.output.replace("\n", " ")) == (EXIT_USAGE, True), (
+            refused.output
+        )
     both = desk.run("message", "send", "orders", "x", "--delay", "1", "--delay-level", "1")
     assert both.exit_code not in (0, EXIT_NOT_FOUND)

@@ -13,7 +13,7 @@ from litemq.testing import MemoryBroker
 
 
 class Desk:
-    """A broker, and what is asked of it."""
+    """A broker in memory, and the command line."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -30,7 +30,9 @@ def desk() -> Iterator[Desk]:
 
 def test_whether_retention_waits_is_chosen_and_shown(desk: Desk) -> None:
     created = desk.run("create", "orders", "--queues", "1", "--archived", "drop-with-record", "--archive-wait", "90")
-    assert created.output.startswith("topic orders: 1 queues, 0 messages, archived: drop-with-record, waits 90 s for its archive\n")
+    assert created.output.startswith(
+        "topic orders: 1 queues, 0 messages, archived: drop-with-record, archive wait 90 s\n"
+    )
     altered = desk.run("alter", "orders", "--archived", "block", "--archive-wait", "0")
     assert altered.output.startswith("topic orders: 1 queues, 0 messages, archived: block\n")
     told = json.loads(desk.run("describe", "orders", "--format", "json").output)["settings"]
@@ -40,14 +42,14 @@ def test_whether_retention_waits_is_chosen_and_shown(desk: Desk) -> None:
 
 def test_how_far_an_archive_is_and_where(desk: Desk) -> None:
     desk.run("create", "orders", "--queues", "1")
-    assert desk.run("archive", "orders").output == "topic orders: nobody has told of an archive yet\n"
+    assert desk.run("archive", "orders").output == "topic orders: not archived yet\n"
     with Client(desk.url) as mq:
         for _ in range(5):
             mq.send("orders", b"x")
         (queue,) = mq.admin.describe_topic("orders").queues
         mq.admin.archived_through("orders", "/lake", {(queue.broker, 0): 3})
     shown = desk.run("archive", "orders")
-    assert shown.output.startswith("topic orders: archived in /lake, last heard of at 20")
+    assert shown.output.startswith("topic orders: archived in /lake, last report at 20")
     told = json.loads(desk.run("archive", "orders", "--moved-to", "/elsewhere", "--format", "json").output)
     assert told["location"] == "/elsewhere"
     assert told["queues"] == [{"broker": queue.broker, "queue": 0, "from": 0, "to": 3, "behind": 2}]

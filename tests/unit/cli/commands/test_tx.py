@@ -13,7 +13,7 @@ from litemq.testing import MemoryBroker
 
 
 class Desk:
-    """A broker with two transactions that wait."""
+    """A broker with two pending transactions."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -53,7 +53,7 @@ def test_they_are_listed(desk: Desk) -> None:
     assert desk.json("list", "--topic", "others") == []
     assert desk.json("list", "--state", "dead") == []
     assert len(desk.run("list", "-n", "1").stdout.splitlines()) == 2
-    assert desk.run("list", "--older-than", "3600").stdout == "No transaction waits.\n"
+    assert desk.run("list", "--older-than", "3600").stdout == "There are no pending transactions.\n"
 
 
 def test_one_is_shown(desk: Desk) -> None:
@@ -75,13 +75,13 @@ def test_what_ends_one_shows_the_plan_first(desk: Desk) -> None:
         plan = desk.run(verb, name)
         assert plan.exit_code == EXIT_FAILED
         assert "1 message for orders" in plan.stdout
-        assert "Say --yes" in plan.stdout
+        assert "Use --yes" in plan.stdout
     assert len(desk.json("list")) == 2  # type: ignore[arg-type]
-    assert desk.run("commit", shop, "--yes").stdout == f"{shop} is committed.\n"
-    assert desk.run("rollback", bank, "--yes").stdout == f"{bank} is rolled back.\n"
+    assert desk.run("commit", shop, "--yes").stdout == f"committed {shop}\n"
+    assert desk.run("rollback", bank, "--yes").stdout == f"rolled back {bank}\n"
     assert desk.json("list") == []
     again = desk.run("rollback", shop)
-    assert (again.exit_code, again.stdout) == (EXIT_FAILED, f"{shop} is committed already.\n")
+    assert (again.exit_code, again.stdout) == (EXIT_FAILED, f"{shop} is already committed\n")
     refused = desk.run("rollback", shop, "--yes")
     assert refused.exit_code != 0
     assert desk.run("commit", shop.replace("tx:shop:", "tx:shop:0")).exit_code == EXIT_NOT_FOUND

@@ -1,4 +1,4 @@
-"""What values may look like, and how they are shown again."""
+"""Parsing and formatting of setting values."""
 
 import pytest
 
@@ -49,8 +49,8 @@ def test_what_is_read(kind: Kind, given: object, value: object) -> None:
         (INTEGER, "many", 'write a whole number, not "many"'),
         (INTEGER, True, "not true"),
         (SWITCH, 1, "write true or false, not 1"),
-        (TEXT, 5, "write a text in quotes, not 5"),
-        (TEXTS, [1], "write a list of texts"),
+        (TEXT, 5, "write a quoted string, not 5"),
+        (TEXTS, [1], "write a list of strings"),
         (choice("sync", "async"), "fast", 'choose sync or async, not "fast"'),
     ],
 )

@@ -1,4 +1,4 @@
-"""How a server runs: a failure among its tasks is told by the error that it was."""
+"""Foreground servers: signals, and the error of a failed task."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ def test_a_signal_stops_it_in_good_order(number: signal.Signals, capsys: pytest.
     serve("broker-1", start, level=Level.INFO, shutdown_timeout_ms=60_000)
     said = capsys.readouterr().err
     assert "listening on 127.0.0.1:1234" in said
-    assert f"{number.name}: stopping" in said
+    assert f"{number.name}: shutting down" in said
 
 
 def test_a_closed_terminal_may_say_so_twice() -> None:

@@ -1,4 +1,4 @@
-"""A program's log: a line is a record, whatever stands in it."""
+"""Logging: one line per record, whatever its text."""
 
 import logging
 import re

@@ -34,7 +34,9 @@ def test_rows_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert yaml.safe_load(capsys.readouterr().out) == ROWS
 
 
-@pytest.mark.parametrize(("output", "shown"), [(OutputFormat.TABLE, "nothing\n"), (OutputFormat.JSON, "[]\n"), (OutputFormat.YAML, "[]\n")])
+@pytest.mark.parametrize(
+    ("output", "shown"), [(OutputFormat.TABLE, "nothing\n"), (OutputFormat.JSON, "[]\n"), (OutputFormat.YAML, "[]\n")]
+)
 def test_nothing(output: OutputFormat, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     write_rows([], ["topic"], output, none="nothing")
     assert capsys.readouterr().out == shown

@@ -1,25 +1,25 @@
-"""What may be committed: everything below the first message that is not acknowledged."""
+"""The ack window: all offsets below the first unacknowledged message may be committed."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.client.consuming.ack_window import AckedOffsets
+from litemq.client.consuming.ack_window import AckWindow
 
 
 @given(st.permutations(range(12)), st.integers(0, 12))
 def test_done_is_where_the_first_gap_is(order: list[int], count: int) -> None:
-    acks = AckedOffsets(0)
+    acks = AckWindow(0)
     for offset in order[:count]:
         acks.ack(offset)
         acks.ack(offset)  # once more changes nothing
     acked = set(order[:count])
     assert acks.done == next(offset for offset in range(13) if offset not in acked)
-    assert acks.wants_commit() is (acks.done > 0)
+    assert acks.needs_commit() is (acks.done > 0)
 
 
 def test_what_is_gone_counts_as_done() -> None:
-    acks = AckedOffsets(5)
-    assert not acks.wants_commit()
+    acks = AckWindow(5)
+    assert not acks.needs_commit()
     acks.ack(8)
     acks.ack(3)
     acks.skip_to(8)

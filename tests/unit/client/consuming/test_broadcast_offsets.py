@@ -1,4 +1,4 @@
-"""The file of a broadcast's progress: written whole or not at all, and by one at a time."""
+"""The progress file of a broadcast consumer: written atomically, by one consumer at a time."""
 
 import json
 import os
@@ -27,7 +27,9 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     assert _open(tmp_path).offsets == {("a", 0): 7, ("b", 11): 0}
 
 
-def test_the_file_is_whole_whatever_happens_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_whole_whatever_happens_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     offsets = _open(tmp_path)
     offsets.write({("a", 0): 1})
 
@@ -81,9 +83,9 @@ def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path: Path, content: byte
 
 @given(
     st.binary(max_size=64)
-    | st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)).map(
-        lambda value: json.dumps({"version": 1, "offsets": value}).encode()
-    )
+    | st.recursive(
+        st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    ).map(lambda value: json.dumps({"version": 1, "offsets": value}).encode())
 )
 def test_any_content_is_offsets_or_damaged(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     folder = tmp_path_factory.mktemp("offsets")

@@ -1,4 +1,4 @@
-"""Order by key: a failing message holds its key, and nobody else."""
+"""Key order: a failed message blocks its own key only."""
 
 from collections import defaultdict
 
@@ -74,7 +74,7 @@ def test_a_queue_that_was_dropped_gives_nothing() -> None:
     assert order.held(1) == 1
 
 
-def test_what_somebody_has_stays_first_when_its_queue_is_dropped() -> None:
+def test_a_delivered_message_stays_first_when_its_queue_is_dropped() -> None:
     order: KeyOrder[int, str] = KeyOrder(100)
     for message in ("a1", "a2", "b1"):
         order.add(0, message[0], message)
@@ -111,7 +111,7 @@ class OrderMachine(RuleBasedStateMachine):
     def is_taken(self) -> tuple[int, str, int] | None:
         taken = self.order.take()
         if taken is None:
-            # Nothing may be taken only where each lane has its first one in somebody's hands, or waiting.
+            # If nothing can be taken, the first message of each lane is delivered or waits for its retry.
             for lane, sent in self.sent.items():
                 assert sent == self.done[lane] or lane in self.taken or lane in self.waiting
             return None

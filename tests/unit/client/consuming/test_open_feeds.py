@@ -1,8 +1,8 @@
-"""What a client has open: shared receivers, and an end of everything with the client."""
+"""Open feeds of a client: shared receivers, all closed with the client."""
 
 from litemq import AsyncClient
-from litemq.client.engine.engine import LeaseTerms
-from litemq.client.settling.ack_policy import AckPolicy, Handling
+from litemq.client.engine.engine import LeaseOptions
+from litemq.client.settling.ack_policy import AckPolicy, SettlePolicy
 from litemq.client.settling.retry_policy import RetryPolicy
 from support.on_loop import on_loop
 
@@ -25,7 +25,7 @@ async def test_feeds_close_with_the_client() -> None:
 async def test_calls_of_receive_with_the_same_arguments_share_a_receiver() -> None:
     async with AsyncClient("memory://") as mq:
         feeds = mq._opened_feeds()
-        handling = Handling(AckPolicy.NACK_ON_ERROR, RetryPolicy())
-        receiver = feeds.receiver("orders", "g", LeaseTerms(1000, 3), handling)
-        assert feeds.receiver("orders", "g", LeaseTerms(1000, 3), handling) is receiver
-        assert feeds.receiver("orders", "g", LeaseTerms(2000, 3), handling) is not receiver
+        settle_policy = SettlePolicy(AckPolicy.NACK_ON_ERROR, RetryPolicy())
+        receiver = feeds.receiver("orders", "g", LeaseOptions(1000, 3), settle_policy)
+        assert feeds.receiver("orders", "g", LeaseOptions(1000, 3), settle_policy) is receiver
+        assert feeds.receiver("orders", "g", LeaseOptions(2000, 3), settle_policy) is not receiver

@@ -1,4 +1,4 @@
-"""Opening consumers: the type that a call asks for, and the calls that contradict themselves."""
+"""Opening consumers: the type for each call, and calls with contradicting arguments."""
 
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,8 @@ async def test_a_call_selects_the_type(options: dict[str, Any], kind: type[Consu
     ("options", "word"),
     [
         ({"mode": "stream"}, "choose queue, lease or broadcast"),
-        ({"mode": "lease", "ordered": True}, "choose mode='queue'"),
-        ({"mode": "lease", "auto_offset_reset": "error"}, "choose earliest or latest"),
+        ({"mode": "lease", "ordered": True}, "needs mode='queue'"),
+        ({"mode": "lease", "auto_offset_reset": "error"}, "choose 'earliest' or 'latest'"),
         ({"mode": "broadcast"}, "client_id="),
         ({"auto_offset_reset": "newest"}, "choose earliest, latest or error"),
         ({"group_id": ""}, "group"),

@@ -9,13 +9,13 @@ import pytest
 from litemq import AsyncClient, OutgoingMessage
 from litemq.client.dead_letters.dead_letter import DeadLetter
 from litemq.client.dead_letters.error_groups import ErrorGroups
-from litemq.client.dead_letters.redrive import together
-from litemq.client.engine.dead_letters import DeadLetterFact, RedriveProgress
+from litemq.client.dead_letters.redrive import combined_progress
+from litemq.client.engine.dead_letters import DeadLetterInfo, RedriveProgress
 from litemq.errors import InvalidArgumentError, TopicNotFoundError
 from litemq.format.dead_letters import UNDECODABLE
 from litemq.testing.memory import MemoryCluster, offer, withdraw
 from litemq.types import DeadReason
-from support.dead_letters import Death, bury
+from support.dead_letters import Death, write_dead_letters
 from support.engines import read_all
 
 URL = "memory://dead-letters"
@@ -31,7 +31,14 @@ def _with(test: Callable[[AsyncClient, MemoryCluster], Awaitable[None]]) -> None
             async with AsyncClient(URL) as mq:
                 await mq.admin.create_topic("orders", queues=1)
                 for number in range(10):
-                    await mq.send("orders", {"id": number}, keys=f"o-{number}", tags="red", properties={"shop": "7"}, ordering_key="ann")
+                    await mq.send(
+                        "orders",
+                        {"id": number},
+                        keys=f"o-{number}",
+                        tags="red",
+                        properties={"shop": "7"},
+                        ordering_key="ann",
+                    )
                 await test(mq, cluster)
         finally:
             withdraw(URL)
@@ -49,8 +56,8 @@ def _moment(second: int) -> datetime:
 
 def test_they_are_listed_by_topic_and_by_group() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
-        bury(cluster._store, "orders", 0, [0, 1, 2], Death(dead_at=_dead_at(1)))
-        bury(
+        write_dead_letters(cluster._store, "orders", 0, [0, 1, 2], Death(dead_at=_dead_at(1)))
+        write_dead_letters(
             cluster._store,
             "orders",
             0,
@@ -87,7 +94,7 @@ def test_they_are_listed_by_topic_and_by_group() -> None:
         assert await mq.dead_letters("billing").select(reasons="consume_error") == []
         with pytest.raises(InvalidArgumentError, match="leave it out"):
             await mq.dead_letters("audit").select(group_id="billing")
-        with pytest.raises(InvalidArgumentError, match="choose of max_retry, ttl_expired"):
+        with pytest.raises(InvalidArgumentError, match="choose one of max_retry, ttl_expired"):
             await letters.select(reasons="bored")
         assert await mq.admin.dead_letter_topics() == {"orders": 4}
 
@@ -96,14 +103,18 @@ def test_they_are_listed_by_topic_and_by_group() -> None:
 
 def test_one_is_seen_whole() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
-        bury(cluster._store, "orders", 0, [4], Death(stack="Traceback …"))
+        write_dead_letters(cluster._store, "orders", 0, [4], Death(stack="Traceback …"))
         (listed,) = await mq.dead_letters("orders").select()
         with pytest.raises(InvalidArgumentError, match="get"):
             _ = listed.message
         letter = await mq.dead_letters("orders").get(listed.message_id)
         assert letter is not None
         assert (letter.stack, letter.message.value, letter.message.tags) == ("Traceback …", {"id": 4}, ("red",))
-        assert (letter.message.queue_offset, letter.message.properties["shop"], letter.message.ordering_key) == (4, "7", "ann")
+        assert (letter.message.queue_offset, letter.message.properties["shop"], letter.message.ordering_key) == (
+            4,
+            "7",
+            "ann",
+        )
         assert await mq.dead_letters("orders").get("none") is None
         assert await mq.dead_letters("orders").get(listed.message_id, group_id="audit") is None
         assert "ValueError" in repr(letter)
@@ -113,8 +124,10 @@ def test_one_is_seen_whole() -> None:
 
 def test_which_errors_they_share() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
-        bury(cluster._store, "orders", 0, range(7), Death(error="ValueError: order 1"))
-        bury(cluster._store, "orders", 0, [7, 8], Death(reason=DeadReason.CONSUME_ERROR, detail=UNDECODABLE))
+        write_dead_letters(cluster._store, "orders", 0, range(7), Death(error="ValueError: order 1"))
+        write_dead_letters(
+            cluster._store, "orders", 0, [7, 8], Death(reason=DeadReason.CONSUME_ERROR, detail=UNDECODABLE)
+        )
         first, second = await mq.dead_letters("orders").groups()
         assert (first.letters, first.of, first.error, first.group_ids) == (7, 9, "ValueError: order 1", ("billing",))
         assert (second.letters, second.of, second.detail) == (2, 9, UNDECODABLE)
@@ -125,8 +138,8 @@ def test_which_errors_they_share() -> None:
 
 def test_they_are_sent_on_and_arrive_again() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
-        bury(cluster._store, "orders", 0, range(9))
-        bury(cluster._store, "orders", 0, [9], Death(reason=DeadReason.CONSUME_ERROR, detail=UNDECODABLE))
+        write_dead_letters(cluster._store, "orders", 0, range(9))
+        write_dead_letters(cluster._store, "orders", 0, [9], Death(reason=DeadReason.CONSUME_ERROR, detail=UNDECODABLE))
         letters = mq.dead_letters("orders")
         plan = await (await letters.redrive(dry_run=True)).wait()
         assert (plan.state, plan.selected, plan.left, plan.done) == ("done", 9, 9, 0)
@@ -144,7 +157,7 @@ def test_they_are_sent_on_and_arrive_again() -> None:
 
 def test_a_transform_mends_them() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
-        bury(cluster._store, "orders", 0, range(6))
+        write_dead_letters(cluster._store, "orders", 0, range(6))
 
         async def mend(letter: DeadLetter) -> object:
             number = letter.message.value["id"]
@@ -164,7 +177,11 @@ def test_a_transform_mends_them() -> None:
         before, after = (await read_all(mq, "orders"))[:10], (await read_all(mq, "orders"))[10:]
         assert [one.message_id for one in after] == [one.message_id for one in before[1:6]]
         assert [one.value for one in after[:3]] == [{"id": 1}, {"id": 2, "whole": True}, {"id": 3, "mended": True}]
-        assert [(one.tags, one.keys) for one in after[:3]] == [(("red",), ("o-1",)), (("blue",), ("new",)), (("red",), ("o-3",))]
+        assert [(one.tags, one.keys) for one in after[:3]] == [
+            (("red",), ("o-1",)),
+            (("blue",), ("new",)),
+            (("red",), ("o-3",)),
+        ]
         assert {one.ordering_key for one in after} == {"ann"}
         assert after[2].properties == before[3].properties
         assert await letters.count() == 1
@@ -174,7 +191,7 @@ def test_a_transform_mends_them() -> None:
 
 def test_a_transform_that_raises_stops_there() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
-        bury(cluster._store, "orders", 0, range(3))
+        write_dead_letters(cluster._store, "orders", 0, range(3))
 
         def fail(_letter: DeadLetter) -> object:
             raise KeyError("no such field")
@@ -182,8 +199,12 @@ def test_a_transform_that_raises_stops_there() -> None:
         redrive = await mq.dead_letters("orders").redrive(transform=fail)
         with pytest.raises(KeyError):
             await redrive.wait()
-        with pytest.raises(InvalidArgumentError, match="what the transform made of message"):
-            await (await mq.dead_letters("orders").redrive(transform=lambda _letter: OutgoingMessage(b"", tags=["x" * 999]))).wait()
+        with pytest.raises(InvalidArgumentError, match="result for message"):
+            await (
+                await mq.dead_letters("orders").redrive(
+                    transform=lambda _letter: OutgoingMessage(b"", tags=["x" * 999])
+                )
+            ).wait()
         assert await mq.dead_letters("orders").count() == 3
 
     _with(test)
@@ -191,7 +212,7 @@ def test_a_transform_that_raises_stops_there() -> None:
 
 def test_one_that_is_stopped_goes_on_later() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
-        bury(cluster._store, "orders", 0, range(10))
+        write_dead_letters(cluster._store, "orders", 0, range(10))
         letters = mq.dead_letters("orders")
         redrive = await letters.redrive(messages_per_s=1)
         stopped = await redrive.cancel()
@@ -207,7 +228,7 @@ def test_one_that_is_stopped_goes_on_later() -> None:
 
 def test_they_are_dropped_for_good() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
-        bury(cluster._store, "orders", 0, range(10))
+        write_dead_letters(cluster._store, "orders", 0, range(10))
         letters = mq.dead_letters("orders")
         ids = [one.message_id for one in await letters.select(most=4)]
         assert (await (await letters.purge(ids=ids, dry_run=True)).wait()).left == 4
@@ -220,7 +241,7 @@ def test_they_are_dropped_for_good() -> None:
 
 def test_those_whose_time_was_over_need_another() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
-        bury(cluster._store, "orders", 0, [0])
+        write_dead_letters(cluster._store, "orders", 0, [0])
         letters = mq.dead_letters("orders")
         assert (await (await letters.redrive(ttl=60)).wait()).done == 1
         again = (await read_all(mq, "orders"))[-1]
@@ -239,7 +260,7 @@ def test_what_has_none() -> None:
             mq.dead_letters("%DLQ%orders")
         with pytest.raises(TopicNotFoundError):
             await read_all(mq, "%DLQ%orders")
-        bury(cluster._store, "orders", 0, [5])
+        write_dead_letters(cluster._store, "orders", 0, [5])
         (raw,) = await read_all(mq, "%DLQ%orders")
         assert raw.properties["litemq-group"] == "billing"
 
@@ -247,18 +268,43 @@ def test_what_has_none() -> None:
 
 
 def test_progress_of_several_brokers_is_one() -> None:
-    parts = [RedriveProgress("done", 5, 5, 3, 2, 1), RedriveProgress("running", 9, 4, 4, 1), RedriveProgress("done", problem="x")]
-    assert together(parts) == RedriveProgress("running", 14, 9, 7, 3, 1, problem="x")
-    assert together([RedriveProgress("running"), RedriveProgress("failed")]).state == "failed"
-    assert together([RedriveProgress("done"), RedriveProgress("cancelled")]).state == "cancelled"
+    parts = [
+        RedriveProgress("done", 5, 5, 3, 2, 1),
+        RedriveProgress("running", 9, 4, 4, 1),
+        RedriveProgress("done", problem="x"),
+    ]
+    assert combined_progress(parts) == RedriveProgress("running", 14, 9, 7, 3, 1, problem="x")
+    assert combined_progress([RedriveProgress("running"), RedriveProgress("failed")]).state == "failed"
+    assert combined_progress([RedriveProgress("done"), RedriveProgress("cancelled")]).state == "cancelled"
 
 
 def test_groups_of_errors_are_counted_as_they_come() -> None:
     groups = ErrorGroups()
     for number, (fingerprint, dead_at) in enumerate([("a", 5), ("b", 9), ("a", 2), ("a", 7)]):
         groups.add(
-            DeadLetterFact(number, number, f"m-{number}", (), DeadReason.MAX_RETRY, "", "g", "", f"e-{number}", 1, dead_at, fingerprint, 9)
+            DeadLetterInfo(
+                number,
+                number,
+                f"m-{number}",
+                (),
+                DeadReason.MAX_RETRY,
+                "",
+                "g",
+                "",
+                f"e-{number}",
+                1,
+                dead_at,
+                fingerprint,
+                9,
+            )
         )
     first, second = groups.groups()
-    assert (first.fingerprint, first.letters, first.of, first.error, first.first_at, first.last_at) == ("a", 3, 4, "e-3", 2, 7)
+    assert (first.fingerprint, first.letters, first.of, first.error, first.first_at, first.last_at) == (
+        "a",
+        3,
+        4,
+        "e-3",
+        2,
+        7,
+    )
     assert second.letters == 1

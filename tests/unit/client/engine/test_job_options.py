@@ -1,4 +1,4 @@
-"""Options of a job: what they set in its definition, and what they leave."""
+"""Job options: the fields that they set in a definition, and those that they leave."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

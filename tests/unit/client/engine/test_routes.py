@@ -2,21 +2,21 @@
 
 import pytest
 
-from litemq.client.engine.routes import BrokerPlace, Route, queue_of_key
+from litemq.client.engine.routes import BrokerAddress, Route, queue_for_key
 from litemq.errors import InvalidArgumentError, NoRouteError
 from litemq.types import Durability
 
 
 def test_a_key_always_goes_to_the_same_queue() -> None:
-    assert [queue_of_key(key, 8) for key in ("a", "b", "customer-17", "é")] == [0, 4, 3, 4]
-    route = Route("t", (BrokerPlace("a", "h", 1, 2, Durability.DISK), BrokerPlace("b", "h", 2, 1, Durability.DISK)))
+    assert [queue_for_key(key, 8) for key in ("a", "b", "customer-17", "é")] == [0, 4, 3, 4]
+    route = Route("t", (BrokerAddress("a", "h", 1, 2, Durability.DISK), BrokerAddress("b", "h", 2, 1, Durability.DISK)))
     assert route.queues == [("a", 0), ("a", 1), ("b", 0)]
     assert route.broker("b").port == 2
     with pytest.raises(NoRouteError):
         route.broker("c")
 
 
-def test_a_key_that_is_no_text_is_refused() -> None:
+def test_a_key_that_is_not_text_is_rejected() -> None:
     for key in (17, "\udc80"):
         with pytest.raises(InvalidArgumentError, match="UTF-8"):
-            queue_of_key(key, 8)  # type: ignore[arg-type]
+            queue_for_key(key, 8)  # type: ignore[arg-type]

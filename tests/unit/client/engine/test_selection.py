@@ -1,23 +1,28 @@
-"""Selections: what callers say, as brokers read it."""
+"""Filters: the arguments of callers as brokers read them."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from litemq.client.engine.selection import EVERYTHING, Selection, selection_of
+from litemq.client.engine.selection import EVERYTHING, Selection, make_selection
 from litemq.errors import InvalidArgumentError
 
 
 def test_tags_or_a_condition() -> None:
-    assert selection_of((), "") == EVERYTHING
-    assert selection_of("A || B", "") == selection_of(["A", "B"], "") == Selection("A || B")
-    assert selection_of((), "price > 10") == Selection("price > 10", is_sql=True)
+    assert make_selection((), "") == EVERYTHING
+    assert make_selection("A || B", "") == make_selection(["A", "B"], "") == Selection("A || B")
+    assert make_selection((), "price > 10") == Selection("price > 10", is_sql=True)
 
 
 @pytest.mark.parametrize(
     ("tags", "where", "word"),
-    [("A", "price > 10", "choose where="), ((), "  ", "write a condition"), (["A", " "], "", "whole tags"), (["A || B"], "", "whole tags")],
+    [
+        ("A", "price > 10", "use only where="),
+        ((), "  ", "write a condition"),
+        (["A", " "], "", "must not be empty"),
+        (["A || B"], "", "contain"),
+    ],
 )
-def test_a_contradiction_says_what_to_write(tags: str | Sequence[str], where: str, word: str) -> None:
+def test_an_invalid_filter_says_what_to_write(tags: str | Sequence[str], where: str, word: str) -> None:
     with pytest.raises(InvalidArgumentError, match=word):
-        selection_of(tags, where)
+        make_selection(tags, where)

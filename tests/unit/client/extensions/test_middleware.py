@@ -1,4 +1,4 @@
-"""Layers around what is sent and handled: the first one added is the outermost."""
+"""Middleware around sends and handlers: the first layer added is the outermost."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from litemq.client.extensions.middleware import Consume, ConsumeBatch, Publish
 from support.waiting import HANG_S, eventually
 
 
-class Marking(Middleware):
-    """Writes its name before and behind what it is around."""
+class RecordingLayer(Middleware):
+    """Records its name before and after the call that it wraps."""
 
     def __init__(self, name: str, trail: list[str]) -> None:
         self.name = name
@@ -36,14 +36,14 @@ class Marking(Middleware):
         self.trail.append(f"{len(messages)}<{self.name}")
 
 
-def test_the_layers_of_sending() -> None:
+def test_layers_around_sends() -> None:
     async def test() -> None:
         trail: list[str] = []
         async with AsyncClient("memory://") as mq:
             mq.add_middleware(Middleware())
-            assert not mq._opened_publisher().is_observed  # one that does nothing costs nothing
-            mq.add_middleware(Marking("a", trail))
-            mq.add_middleware(Marking("b", trail))
+            assert not mq._opened_publisher().is_observed  # a layer without overrides costs nothing
+            mq.add_middleware(RecordingLayer("a", trail))
+            mq.add_middleware(RecordingLayer("b", trail))
             await mq.send("orders", b"x", properties={"mine": "1"}, ordering_key="k")
             await mq.send_nowait("orders", b"y", ordering_key="k")
             await mq.send_batch("orders", [OutgoingMessage(b"z", ordering_key="k")])
@@ -58,7 +58,7 @@ def test_the_layers_of_sending() -> None:
     asyncio.run(test())
 
 
-class Refusing(Middleware):
+class RejectingLayer(Middleware):
     async def publish(self, topic: str, message: OutgoingMessage, call_next: Publish) -> SendReceipt:
         if message.body == b"bad":
             raise ValueError("bad")
@@ -68,7 +68,7 @@ class Refusing(Middleware):
 def test_a_layer_may_refuse_a_message() -> None:
     async def test() -> None:
         async with AsyncClient("memory://") as mq:
-            mq.add_middleware(Refusing())
+            mq.add_middleware(RejectingLayer())
             with pytest.raises(ValueError, match="bad"):
                 await mq.send("orders", b"bad")
             with pytest.raises(ValueError, match="bad") as caught:
@@ -79,12 +79,12 @@ def test_a_layer_may_refuse_a_message() -> None:
     asyncio.run(test())
 
 
-def test_the_layers_of_handling() -> None:
+def test_layers_around_handlers() -> None:
     async def test() -> None:
         trail: list[str] = []
         async with AsyncClient("memory://") as mq:
             for name in "ab":
-                mq.add_middleware(Marking(name, trail))
+                mq.add_middleware(RecordingLayer(name, trail))
 
             @mq.subscriber("orders", group_id="one")
             async def one(message: Message) -> None:
@@ -98,7 +98,11 @@ def test_the_layers_of_handling() -> None:
             async def end(message: Message) -> None: ...
 
             running = asyncio.ensure_future(mq.run())
-            for topic, bodies, last in (("orders", [b"x"], "x<a"), ("batches", [b"1", b"2"], "2<a"), ("ends", [b"!"], "!<a")):
+            for topic, bodies, last in (
+                ("orders", [b"x"], "x<a"),
+                ("batches", [b"1", b"2"], "2<a"),
+                ("ends", [b"!"], "!<a"),
+            ):
                 trail.append(topic)
                 await mq.send_batch(topic, [OutgoingMessage(body, ordering_key="k") for body in bodies])
                 await eventually(partial(trail.__contains__, last))
@@ -113,9 +117,9 @@ def test_the_layers_of_handling() -> None:
     asyncio.run(test())
 
 
-def test_the_synchronous_client_has_them_too() -> None:
+def test_layers_in_the_synchronous_client() -> None:
     trail: list[str] = []
     with Client("memory://") as mq:
-        mq.add_middleware(Marking("a", trail))
+        mq.add_middleware(RecordingLayer("a", trail))
         mq.send("orders", b"x")
         assert trail == ["a>", "<a"]

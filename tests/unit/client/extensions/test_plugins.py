@@ -1,4 +1,4 @@
-"""Plug-ins see what a client does, and cannot disturb it."""
+"""Plug-ins observe a client, and cannot disturb it."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from litemq.client.extensions import plugins
 from support.waiting import eventually
 
 
-class Watching(Plugin):
+class RecordingPlugin(Plugin):
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
@@ -32,7 +32,7 @@ class Watching(Plugin):
         self.seen.append(("consumed", message.body))
 
 
-class Broken(Plugin):
+class BrokenPlugin(Plugin):
     async def startup(self, client: PluginHost) -> None:  # noqa: ARG002
         raise ValueError("startup")
 
@@ -46,14 +46,16 @@ class Broken(Plugin):
         raise ValueError("consumed")
 
 
-def test_they_are_told_and_what_they_raise_changes_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(plugins, "_PATIENCE_S", 0.05)
-    watching = Watching()
+def test_hooks_are_called_and_their_errors_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(plugins, "_HOOK_TIMEOUT_S", 0.05)
+    recorder = RecordingPlugin()
 
     async def test() -> None:
         mq = AsyncClient("memory://")
-        mq.add_plugin(Broken())
-        mq.add_plugin(watching)
+        mq.add_plugin(BrokenPlugin())
+        mq.add_plugin(recorder)
 
         @mq.subscriber("orders", group_id="g")
         async def handle(message: Message) -> None: ...
@@ -63,33 +65,35 @@ def test_they_are_told_and_what_they_raise_changes_nothing(monkeypatch: pytest.M
             await mq.send_nowait("orders", b"1", ordering_key="k")
             await mq.send_batch("orders", [OutgoingMessage(b"2", ordering_key="k")])
             running = asyncio.ensure_future(mq.run())
-            await eventually(lambda: ("consumed", b"2") in watching.seen)
+            await eventually(lambda: ("consumed", b"2") in recorder.seen)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(test())
     produced = [("produced", "orders", b"%d" % number, number) for number in range(3)]
     consumed = [("consumed", b"%d" % number) for number in range(3)]
-    assert watching.seen == [("startup", True), *produced, *consumed, ("shutdown", True)]
-    complaints = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert len(complaints) == 4, "one a hook, however often it raises"
-    assert all("Broken" in record.getMessage() and record.exc_info for record in complaints)
+    assert recorder.seen == [("startup", True), *produced, *consumed, ("shutdown", True)]
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(errors) == 4, "one for each hook, however often it raises"
+    assert all("BrokenPlugin" in record.getMessage() and record.exc_info for record in errors)
 
 
-def test_installed_ones_are_found(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_installed_plugins_are_loaded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     entries = [
-        EntryPoint("watching", f"{__name__}:Watching", plugins._GROUP),
+        EntryPoint("watching", f"{__name__}:RecordingPlugin", plugins._GROUP),
         EntryPoint("missing", f"{__name__}:Missing", plugins._GROUP),
         EntryPoint("other", "builtins:object", plugins._GROUP),
     ]
-    monkeypatch.setitem(sys.modules, __name__, types.SimpleNamespace(Watching=Watching))  # pytest has not put it there
+    monkeypatch.setitem(
+        sys.modules, __name__, types.SimpleNamespace(RecordingPlugin=RecordingPlugin)
+    )  # pytest does not register test modules
     monkeypatch.setattr(plugins, "entry_points", lambda group: entries if group == plugins._GROUP else [])
     found = plugins.Plugins()
     found.load()
     found.load()
-    assert [type(each).__name__ for each in found._plugins] == ["Watching"]
-    assert found.hears_sending
+    assert [type(each).__name__ for each in found._plugins] == ["RecordingPlugin"]
+    assert found.wants_produced
     assert [record.getMessage().split("(")[0] for record in caplog.records] == [
-        "the plug-in missing ",
-        "the plug-in other ",
+        "skipping the plug-in missing ",
+        "skipping the plug-in other ",
     ]

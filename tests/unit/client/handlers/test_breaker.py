@@ -1,4 +1,4 @@
-"""When most of a handler's calls fail, it pauses, and is then tried with one."""
+"""The handler breaker: if most calls fail, it pauses, then probes with one call."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ LIMITS = FailureLimits(failure_share=0.8, window=60, least_calls=10, pause=60)
 
 
 class Handler:
-    """A handler's calls, by a clock that only moves when told."""
+    """A handler's calls, by a manual clock."""
 
     def __init__(self, limits: FailureLimits = LIMITS) -> None:
         self.clock = FakeClock()
@@ -70,14 +70,14 @@ def test_after_the_pause_one_call_decides() -> None:
     handler.clock.advance(0.1)
     assert handler.wait() == 0
     turn = handler.breaker.begin()
-    assert handler.wait() is None  # nobody else
+    assert handler.wait() is None  # no second probe
     handler.breaker.failed(turn, handler.now)
     assert handler.wait() == 60
     handler.clock.advance(60)
     handler.call(fails=False)
     assert handler.is_in(HandlerState.RUNNING)
     for _ in range(8):
-        handler.call(fails=True)  # counted anew, with the one that went well
+        handler.call(fails=True)  # a new count, which includes the successful call
     assert handler.wait() == 0
 
 
@@ -107,7 +107,9 @@ def test_a_probe_that_says_nothing_is_followed_by_another() -> None:
     assert handler.is_in(HandlerState.RUNNING)
 
 
-@pytest.mark.parametrize("wrong", [{"failure_share": 1.0}, {"failure_share": -0.1}, {"pause": 0.0}, {"window": 0.0}, {"least_calls": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"failure_share": 1.0}, {"failure_share": -0.1}, {"pause": 0.0}, {"window": 0.0}, {"least_calls": 0}]
+)
 def test_limits_that_make_no_sense(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
         FailureLimits(**wrong)  # type: ignore[arg-type]
@@ -115,7 +117,7 @@ def test_limits_that_make_no_sense(wrong: dict[str, float]) -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 30))))
 def test_it_always_runs_again(history: list[tuple[bool, float]]) -> None:
-    """Whatever happened, a handler that works from now on is running after two pauses."""
+    """After any history, a handler that works from now on is running after two pauses."""
     handler = Handler()
     for fails, passed in history:
         handler.clock.advance(passed)

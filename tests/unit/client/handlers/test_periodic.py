@@ -1,4 +1,4 @@
-"""``@mq.periodic``: a task whose calls a job sends, and what a job says of its runs."""
+"""``@mq.periodic``: a task whose calls a job sends, and the run limits of a job."""
 
 import asyncio
 from typing import Any
@@ -32,7 +32,7 @@ async def test_a_worker_creates_the_job_and_calls_the_function() -> None:
         called.clear()
         await tidy_up.send()  # it is a task like others
         await called.wait()
-        assert (await mq.jobs.get("tidy")).is_paused  # by somebody, who did not mean only until the next start
+        assert (await mq.jobs.get("tidy")).is_paused  # a manual pause outlives a restart
         again.cancel()
         await asyncio.gather(again, return_exceptions=True)
 

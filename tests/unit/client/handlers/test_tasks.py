@@ -82,7 +82,10 @@ def test_tasks_of_a_synchronous_client() -> None:
         double.options(keys="k").send(5)
         with pytest.raises(TypeError):
             double.send()  # type: ignore[call-arg]
-        assert sorted(message.value["args"] for message in mq.receive(double.topic, group_id="other", wait=HANG_S)) == [[4], [5]]
+        assert sorted(message.value["args"] for message in mq.receive(double.topic, group_id="other", wait=HANG_S)) == [
+            [4],
+            [5],
+        ]
         with pytest.raises(InvalidArgumentError, match="AsyncClient"):
 
             @mq.task
@@ -91,7 +94,9 @@ def test_tasks_of_a_synchronous_client() -> None:
         assert repr(double) == f"<Task double of tasks-{__name__}.double>"
 
 
-def test_the_topic_of_a_program_that_is_run_is_that_of_the_module_that_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_topic_of_a_program_that_is_run_is_that_of_the_module_that_is_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def f() -> None: ...
 
     f.__module__ = "__main__"
@@ -112,7 +117,9 @@ class Failures(Plugin):
         self.errors.append(error)
 
 
-@pytest.mark.parametrize("body", [b"x", "text", {"args": []}, {"args": [1, 2, 3], "kwargs": {}}, {"args": [], "kwargs": {"c": 1}}])
+@pytest.mark.parametrize(
+    "body", [b"x", "text", {"args": []}, {"args": [1, 2, 3], "kwargs": {}}, {"args": [], "kwargs": {"c": 1}}]
+)
 def test_what_is_no_call_of_the_function_goes_to_the_dead_letters(body: object) -> None:
     async def test() -> None:
         failures = Failures()
@@ -134,7 +141,7 @@ def test_what_is_no_call_of_the_function_goes_to_the_dead_letters(body: object) 
             await asyncio.gather(running, return_exceptions=True)
         (error,) = failures.errors
         assert isinstance(error, SerializationError)
-        assert "is no call of f(a: int, b: int = 0)" in str(error)
+        assert "is not a call of f(a: int, b: int = 0)" in str(error)
 
     asyncio.run(test())
 

@@ -1,4 +1,4 @@
-"""Handlers on threads: one that hangs is left behind, and does not keep the others from running."""
+"""Handlers on threads: a call that hangs is abandoned, and the others continue."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""Handlers at work: how many at once, in batches, within their time, and until they are told to stop."""
+"""Workers: concurrency, batches, time limits and shutdown."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ async def send(mq: AsyncClient, count: int, topic: str = "orders") -> None:
 
 
 async def left(mq: AsyncClient, wait: float = HANG_S) -> list[int]:
-    """What nobody has done, waited for: it is all there at once."""
+    """Wait for all messages that are not done."""
     return sorted(int(message.body) for message in await mq.receive("orders", group_id="g", wait=wait))
 
 
@@ -83,7 +83,7 @@ def test_so_many_at_once(declared: int | None) -> None:
     run(test)
 
 
-def test_what_is_read_in_order_is_handled_in_order_unless_somebody_says_otherwise() -> None:
+def test_queues_are_handled_in_order_by_default() -> None:
     async def test() -> None:
         async with AsyncClient("memory://") as mq:
             seen: list[int] = []
@@ -169,7 +169,7 @@ def test_batches() -> None:
 
 
 class Watching(Plugin):
-    """What became of each call."""
+    """The outcome of each call."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, str]] = []
@@ -281,14 +281,14 @@ def test_a_coroutine_that_does_not_listen_is_left_behind(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_threads_that_hang_wear_the_process_out(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """Their calls are left behind, and others go on in their place; then somebody has to replace the process."""
+    """Stuck calls are abandoned and others continue; then the process must be replaced."""
     release = threading.Event()
 
     def only_if_it_hangs(properties: Sequence[Mapping[str, str]], limit: float | None) -> float | None:
         return limit if "hangs" in properties[0] else None
 
     # On a busy machine a thread may take its time to begin.
-    monkeypatch.setattr(handler_call, "time_limit_of", only_if_it_hangs)
+    monkeypatch.setattr(handler_call, "time_limit_for", only_if_it_hangs)
 
     async def test() -> None:
         async with AsyncClient("memory://") as mq:
@@ -301,7 +301,9 @@ def test_threads_that_hang_wear_the_process_out(monkeypatch: pytest.MonkeyPatch,
                     release.wait()
 
             for number in range(10):
-                await mq.send("orders", b"%d" % number, ordering_key="k", properties={"hangs": "yes"} if number % 2 else {})
+                await mq.send(
+                    "orders", b"%d" % number, ordering_key="k", properties={"hangs": "yes"} if number % 2 else {}
+                )
             with pytest.raises(HandlerStuckError, match="litemq worker"):
                 await mq.run(recycle_after=most)
             assert [outcome for _, outcome in watching.seen].count("HandlerTimeoutError") == most
@@ -317,7 +319,7 @@ def test_threads_that_hang_wear_the_process_out(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.fixture
 def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What happens, in order: the states that a breaker enters, and the calls that a handler notes."""
+    """Events in order: the states of the breaker, and the calls of the handler."""
     events: list[str] = []
 
     class Noting(HandlerBreaker):
@@ -358,7 +360,12 @@ def test_a_handler_that_waits_for_messages_pauses_too(events: list[str]) -> None
         async with AsyncClient("memory://") as mq:
 
             @mq.subscriber(
-                "orders", group_id="g", mode="lease", concurrency=3, breaker=FailureLimits(least_calls=2, pause=0.4), delays=[3600]
+                "orders",
+                group_id="g",
+                mode="lease",
+                concurrency=3,
+                breaker=FailureLimits(least_calls=2, pause=0.4),
+                delays=[3600],
             )
             async def handle(message: Message) -> None:
                 events.append("call")
@@ -380,7 +387,13 @@ def test_errors_of_the_message_do_not_pause_a_handler() -> None:
         async with AsyncClient("memory://") as mq:
             calls = 0
 
-            @mq.subscriber("orders", group_id="g", mode="lease", breaker=FailureLimits(least_calls=2, pause=3600), throws=(KeyError,))
+            @mq.subscriber(
+                "orders",
+                group_id="g",
+                mode="lease",
+                breaker=FailureLimits(least_calls=2, pause=3600),
+                throws=(KeyError,),
+            )
             async def handle(message: Message) -> None:
                 nonlocal calls
                 calls += 1
@@ -480,19 +493,19 @@ def test_a_thread_that_does_not_finish_does_not_keep_it_from_ending() -> None:
 def test_a_signal_stops_a_synchronous_client_too(monkeypatch: pytest.MonkeyPatch) -> None:
     with Client("memory://") as mq:
         seen: list[bytes] = []
-        told = threading.Event()
-        soon = mq._thread.soon
+        stopped = threading.Event()
+        soon = mq._thread.call_soon
 
-        def soon_and_told(function: Callable[[], None]) -> None:
+        def call_and_record(function: Callable[[], None]) -> None:
             soon(function)
-            told.set()
+            stopped.set()
 
-        monkeypatch.setattr(mq._thread, "soon", soon_and_told)
+        monkeypatch.setattr(mq._thread, "call_soon", call_and_record)
 
         @mq.subscriber("orders", group_id="g")
         def handle(message: SyncMessage) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
-            assert told.wait(HANG_S)  # by the main thread, when it comes to it
+            assert stopped.wait(HANG_S)  # by the main thread
             mq.send("seen", message.body)
             seen.append(message.body)
 

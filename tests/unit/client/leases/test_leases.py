@@ -1,4 +1,4 @@
-"""Leases: what is renewed and for how long, what is lost, and what is given back."""
+"""Leases: renewal, loss and return."""
 
 import asyncio
 from typing import Any, cast
@@ -6,34 +6,43 @@ from typing import Any, cast
 import pytest
 
 from litemq.client.config import ClientConfig
-from litemq.client.engine.engine import Backend
+from litemq.client.engine.engine import Engine
 from litemq.client.leases.lease import Lease
 from litemq.client.leases.leases import Leases
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.settling.ack_policy import AckPolicy
 from litemq.client.settling.retry_policy import Retry
-from litemq.client.settling.settlements import Place, Unsettled
+from litemq.client.settling.settlements import DeliveryPosition, Unsettled
 from litemq.errors import AlreadySettledError, ConnectionLostError, LeaseLostError, ProtocolError, SerializationError
 from litemq.types import DeadReason, RecordKind
-from support.lease_backend import HANDLING, TERMS, LeaseBackend
+from support.lease_backend import LEASE_OPTIONS, SETTLE_POLICY, LeaseEngine
 from support.on_loop import on_loop
 from support.waiting import eventually
 
 
 class Held:
-    """Leases over a broker that does as it is told."""
+    """Leases over a scripted broker."""
 
     def __init__(self) -> None:
-        self.broker = LeaseBackend()
+        self.broker = LeaseEngine()
         config = ClientConfig(retry_backoff_ms=1, max_retry_backoff_ms=2)
         self.serializers = Serializers()
-        self.leases = Leases(cast("Backend", self.broker), config, self.serializers)
+        self.leases = Leases(cast("Engine", self.broker), config, self.serializers)
 
     async def lease(self, *, owner: object = None, ahead: bool = False) -> Lease:
-        """What the broker was told to grant."""
+        """The messages that the broker grants."""
         lease = await self.leases.ask(
-            "b", "orders", "g", TERMS, HANDLING, owner, max_messages=100, max_bytes=1 << 20, wait_ms=1000, ahead=ahead
+            "b",
+            "orders",
+            "g",
+            LEASE_OPTIONS,
+            SETTLE_POLICY,
+            owner,
+            max_messages=100,
+            max_bytes=1 << 20,
+            wait_ms=1000,
+            ahead=ahead,
         )
         assert lease is not None
         return lease
@@ -43,9 +52,13 @@ class Held:
         return list((await self.lease()).open)
 
     async def failures(self) -> list[tuple[int, float, bool]]:
-        """What was told of failed tries: offset, delay, and whether there will be no other."""
+        """The reported failures: offset, delay, and whether it is final."""
         await self.leases.flush()
-        return [(each.place.offset, each.failure.delay, each.failure.is_final) for _, failed in self.broker.settled for each in failed]
+        return [
+            (each.position.offset, each.failure.delay, each.failure.is_final)
+            for _, failed in self.broker.settled
+            for each in failed
+        ]
 
 
 @on_loop
@@ -53,7 +66,11 @@ async def test_messages_know_which_try_this_is_and_are_acknowledged_under_their_
     held = Held()
     held.broker.grant(5, 3, token=9, attempt=2)
     messages = await held.ask()
-    assert [(message.queue_offset, message.attempt, message.body) for message in messages] == [(5, 2, b"5"), (6, 2, b"6"), (7, 2, b"7")]
+    assert [(message.queue_offset, message.attempt, message.body) for message in messages] == [
+        (5, 2, b"5"),
+        (6, 2, b"6"),
+        (7, 2, b"7"),
+    ]
     await asyncio.gather(*(message.ack() for message in messages))
     assert held.broker.settled == [([(0, False, 9, [5, 3])], [])]
     with pytest.raises(AlreadySettledError):
@@ -89,7 +106,7 @@ async def test_a_message_that_is_processed_is_renewed_until_then() -> None:
     messages = await held.ask()
     async with messages[1].process():
         await eventually(lambda: len(held.broker.extended) >= 2)
-    assert held.broker.extended[:2] == [(400, [(0, False, 7, [1, 1])])] * 2  # of the others nobody said that they are in use
+    assert held.broker.extended[:2] == [(400, [(0, False, 7, [1, 1])])] * 2  # the others are not in use
     until_then = len(held.broker.extended)
     await asyncio.sleep(0.5)
     assert not any(leases for _, leases in held.broker.extended[until_then:])
@@ -101,7 +118,7 @@ async def test_messages_that_wait_here_are_renewed() -> None:
     held = Held()
     held.broker.grant(0, 3)
     lease = await held.lease(ahead=True)
-    lease.taken(next(iter(lease.open)))
+    lease.mark_taken(next(iter(lease.open)))
     await eventually(lambda: held.broker.extended)
     assert held.broker.extended[0] == (400, [(0, False, 7, [1, 2])])
     await held.leases.close()
@@ -124,7 +141,7 @@ async def test_a_lease_that_is_lost_is_told_when_it_is_settled() -> None:
     held = Held()
     held.broker.grant(0, 2)
     lost, kept = await held.ask()
-    held.broker.unsettled = [Unsettled(Place(0, False, 0), LeaseLostError("too late"))]
+    held.broker.unsettled = [Unsettled(DeliveryPosition(0, False, 0), LeaseLostError("too late"))]
 
     async def handle() -> None:
         async with lost.process(), kept.process():
@@ -147,7 +164,7 @@ async def test_extending_by_hand() -> None:
     message, late = await held.ask()
     await message.extend(60)
     assert held.broker.extended == [(60_000, [(0, False, 7, [0, 1])])]
-    held.broker.unsettled = [Unsettled(Place(0, False, 1), LeaseLostError("too late"))]
+    held.broker.unsettled = [Unsettled(DeliveryPosition(0, False, 1), LeaseLostError("too late"))]
     with pytest.raises(LeaseLostError):
         await late.extend(60)
     assert late.is_lost
@@ -267,12 +284,12 @@ async def test_what_is_left_at_the_end_is_given_back() -> None:
     held.broker.grant(3, 1)
     (others,) = (await held.lease(owner=other)).open
     await messages[0].ack()
-    lease.taken(messages[1])
+    lease.mark_taken(messages[1])
     held.leases.release(owner, only_ahead=True)
     assert await held.failures() == [(2, 0, False)]
     held.leases.release(owner)
     assert await held.failures() == [(2, 0, False), (1, 0, False)]
-    with pytest.raises(LeaseLostError, match="given back"):
+    with pytest.raises(LeaseLostError, match="was returned"):
         await messages[1].ack()
     assert not others.is_lost
     await held.leases.close()

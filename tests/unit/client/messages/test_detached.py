@@ -1,10 +1,10 @@
-"""Messages that are only inspected: readable, and never settled."""
+"""Messages without a group: readable, but not settled."""
 
 import asyncio
 
 import pytest
 
-from litemq.client.messages.detached import Detached
+from litemq.client.messages.detached import DetachedSource
 from litemq.client.messages.serializers import Serializers
 from litemq.errors import UnsupportedFeatureError
 from litemq.format.record_encode import RecordTemplate, stamp_record
@@ -18,8 +18,14 @@ def _stored(body: bytes) -> bytes:
 
 
 def test_a_message_is_read_and_settling_it_raises() -> None:
-    (message,) = Detached("broker-a", Serializers({}), 1 << 20).decode(_stored(b"body"))
-    assert (message.body, message.broker, message.queue_id, message.queue_offset, message.attempt) == (b"body", "broker-a", 2, 7, 1)
+    (message,) = DetachedSource("broker-a", Serializers({}), 1 << 20).decode(_stored(b"body"))
+    assert (message.body, message.broker, message.queue_id, message.queue_offset, message.attempt) == (
+        b"body",
+        "broker-a",
+        2,
+        7,
+        1,
+    )
     for settle in (message.ack, message.nack, message.reject):
         with pytest.raises(UnsupportedFeatureError, match="without a group"):
             asyncio.run(settle())

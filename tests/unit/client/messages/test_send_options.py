@@ -1,4 +1,4 @@
-"""Options of messages: one list for all that send, and unknown ones raise as any call does."""
+"""Send options: one list for all methods that send, and ``TypeError`` for unknown ones."""
 
 import dataclasses
 import inspect
@@ -11,16 +11,22 @@ from support.on_loop import on_loop
 
 
 def test_the_options_are_the_fields_of_a_message_and_the_parameters_of_send() -> None:
-    assert set(MessageOptions.__annotations__) == {field.name for field in dataclasses.fields(OutgoingMessage)} - {"body"}
+    assert set(MessageOptions.__annotations__) == {field.name for field in dataclasses.fields(OutgoingMessage)} - {
+        "body"
+    }
     for method in (AsyncClient.send, AsyncClient.send_nowait, Client.send, Client.send_nowait):
         parameters = inspect.signature(method).parameters.values()
-        assert {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY} == set(SendOptions.__annotations__)
+        assert {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY} == set(
+            SendOptions.__annotations__
+        )
 
 
 def test_a_message_has_the_options_and_else_the_defaults() -> None:
     assert outgoing_message("send", b"x", {}) == OutgoingMessage(b"x")
     assert outgoing_message("send", b"x", {"properties": None}) == OutgoingMessage(b"x")
-    chosen = outgoing_message("send", b"x", {"tags": "a", "keys": ["k"], "properties": {"p": "v"}, "delay": 3, "batch_id": "b"})
+    chosen = outgoing_message(
+        "send", b"x", {"tags": "a", "keys": ["k"], "properties": {"p": "v"}, "delay": 3, "batch_id": "b"}
+    )
     assert chosen == OutgoingMessage(b"x", tags="a", keys=["k"], properties={"p": "v"}, delay=3, batch_id="b")
 
 

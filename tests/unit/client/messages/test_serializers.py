@@ -1,4 +1,4 @@
-"""Values as bodies and back."""
+"""Serializers: values to bodies and back."""
 
 import pytest
 from pydantic import BaseModel
@@ -13,15 +13,21 @@ class Order(BaseModel):
 
 @pytest.mark.parametrize(
     ("serializer", "value"),
-    [(Bytes(), b"x"), (Text(), "héllo"), (Json(), {"a": [1, None]}), (MsgPack(), {"a": [1, b"x"]}), (Model(Order), Order(id=3))],
+    [
+        (Bytes(), b"x"),
+        (Text(), "héllo"),
+        (Json(), {"a": [1, None]}),
+        (MsgPack(), {"a": [1, b"x"]}),
+        (Model(Order), Order(id=3)),
+    ],
 )
-def test_there_and_back(serializer: Serializer, value: object) -> None:
+def test_a_value_survives_a_round_trip(serializer: Serializer, value: object) -> None:
     serializers = Serializers({"t": serializer})
     body, content_type = serializers.dumps("t", value)
     assert serializers.loads("t", body, content_type) == value
 
 
-def test_by_type_where_none_was_chosen() -> None:
+def test_without_a_serializer_the_type_decides() -> None:
     serializers = Serializers()
     assert serializers.dumps("t", b"x") == (b"x", "")
     assert serializers.dumps("t", bytearray(b"x")) == (b"x", "")
@@ -30,11 +36,11 @@ def test_by_type_where_none_was_chosen() -> None:
     assert serializers.loads("t", MsgPack().dumps([1]), "application/msgpack") == [1]
 
 
-def test_what_cannot_be_written_or_read_says_what_to_do() -> None:
+def test_an_error_says_what_to_do() -> None:
     serializers = Serializers({"orders": Model(Order)})
     with pytest.raises(SerializationError, match="choose a serializer"):
         serializers.dumps("t", object())
-    with pytest.raises(SerializationError, match="a Order is wanted"):
+    with pytest.raises(SerializationError, match="expected Order, got"):
         serializers.dumps("orders", {"id": 3})
     with pytest.raises(SerializationError, match="Json cannot read"):
         serializers.loads("t", b"{", "application/json")

@@ -1,11 +1,11 @@
-"""Acknowledgements as runs, and what becomes of each one when the answer comes."""
+"""Settlements: acknowledged offsets as runs, and the outcome of each delivery."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.client.settling.ack_policy import Failure
-from litemq.client.settling.settlements import FailedDelivery, Place, Settlements, Unsettled, pack_offsets
+from litemq.client.settling.settlements import DeliveryPosition, FailedDelivery, Settlements, Unsettled, pack_offsets
 from litemq.errors import ConnectionLostError, LeaseLostError
 from support.on_loop import on_loop
 
@@ -27,13 +27,13 @@ def test_offsets_become_runs_and_offsets_again(offsets: list[int]) -> None:
     assert all(packed[2::2])  # runs that touch are one
 
 
-def test_what_is_acknowledged_is_told_by_queue_and_lease() -> None:
+def test_acks_are_grouped_by_queue_and_lease() -> None:
     settlements = Settlements()
     for offset in (7, 5, 6, 9):
         settlements.ack(0, False, 11, offset)
     settlements.ack(0, False, 12, 8)
     settlements.ack(0, True, 11, 5)
-    failed = FailedDelivery(Place(0, False, 4), 11, 1, Failure())
+    failed = FailedDelivery(DeliveryPosition(0, False, 4), 11, 1, Failure())
     settlements.fail(failed)
     assert settlements.acked == [(0, False, 11, [5, 3, 1, 1]), (0, False, 12, [8, 1]), (0, True, 11, [5, 1])]
     assert settlements.failed == [failed]
@@ -41,13 +41,13 @@ def test_what_is_acknowledged_is_told_by_queue_and_lease() -> None:
 
 
 @on_loop
-async def test_each_one_learns_what_became_of_it() -> None:
+async def test_each_delivery_has_its_own_outcome() -> None:
     settlements = Settlements()
-    places = [Place(0, False, offset) for offset in range(3)]
-    early = [settlements.outcome(place) for place in places]
-    early[0].cancel()  # whoever waited does not any more
-    settlements.answered([Unsettled(places[1], LeaseLostError("too late"))])
-    late = settlements.outcome(places[1])
+    positions = [DeliveryPosition(0, False, offset) for offset in range(3)]
+    early = [settlements.outcome(position) for position in positions]
+    early[0].cancel()  # its caller no longer waits
+    settlements.answered([Unsettled(positions[1], LeaseLostError("too late"))])
+    late = settlements.outcome(positions[1])
     for future in (early[1], late):
         with pytest.raises(LeaseLostError):
             await future
@@ -55,9 +55,9 @@ async def test_each_one_learns_what_became_of_it() -> None:
 
 
 @on_loop
-async def test_without_an_answer_nobody_knows() -> None:
+async def test_without_an_answer_the_outcome_is_the_error() -> None:
     settlements = Settlements()
-    outcome = settlements.outcome(Place(0, False, 0))
+    outcome = settlements.outcome(DeliveryPosition(0, False, 0))
     settlements.lost(ConnectionLostError("gone"))
     with pytest.raises(ConnectionLostError):
         await outcome

@@ -61,7 +61,7 @@ def mq() -> Iterator[Client]:
             self._context = local_cluster("a")
             cluster = await self._context.__aenter__()
             clusters.append(cluster)
-            self._names._link._connect = self._links._connect = cluster.connect
+            self._nameservers._connection._connect = self._connections._connect = cluster.connect
             await super().open()
 
         async def close(self, within: float) -> None:
@@ -138,13 +138,9 @@ def test_a_fork_is_noticed(mq: Client) -> None:
 
 
 def test_importing_litemq_is_light() -> None:
-    program = (
-        "import sys, litemq; sys.exit(any(name.startswith(('litemq.client', 'litemq.storage', 'numpy', 'google')) for name in sys.modules))"
-    )
+    program = "import sys, litemq; sys.exit(any(name.startswith(('litemq.client', 'litemq.storage', 'numpy', 'google')) for name in sys.modules))"
     subprocess.run([sys.executable, "-c", program], check=True)
-    program = (
-        "import sys, litemq; litemq.Client; sys.exit(any(name.startswith(('litemq.storage', 'litemq.broker')) for name in sys.modules))"
-    )
+    program = "import sys, litemq; litemq.Client; sys.exit(any(name.startswith(('litemq.storage', 'litemq.broker')) for name in sys.modules))"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

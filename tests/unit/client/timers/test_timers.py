@@ -8,8 +8,8 @@ import pytest
 
 from litemq import CancelOutcome, ScheduledState
 from litemq.client.config import ClientConfig
-from litemq.client.engine.engine import Backend, BrokerFact
-from litemq.client.engine.timers import TimerCursor, TimerFact, TimerPage, TimerSelection
+from litemq.client.engine.engine import BrokerInfo, Engine
+from litemq.client.engine.timers import TimerCursor, TimerInfo, TimerPage, TimerSelection
 from litemq.client.messages.serializers import Serializers
 from litemq.client.timers.timers import Timers
 from litemq.errors import InvalidArgumentError, NoRouteError, TimerEndedError, TimerNotFoundError
@@ -22,14 +22,14 @@ _OUTCOMES = {
 }
 
 
-def _fact(message_id: str, due: int, state: ScheduledState = ScheduledState.SCHEDULED) -> TimerFact:
-    return TimerFact(message_id, state, NOW + due, NOW + due, (), "", 200, 0, NOW)
+def _fact(message_id: str, due: int, state: ScheduledState = ScheduledState.SCHEDULED) -> TimerInfo:
+    return TimerInfo(message_id, state, NOW + due, NOW + due, (), "", 200, 0, NOW)
 
 
 class TwoBrokers:
-    """A ``TimerBackend``, and as much of an engine as is needed: each broker has some messages, and gives them out two at a time."""
+    """A ``TimerEngine``, and as much of an engine as is needed: each broker has some messages, and gives them out two at a time."""
 
-    def __init__(self, first: list[TimerFact], second: list[TimerFact], *, silent: Sequence[str] = ()) -> None:
+    def __init__(self, first: list[TimerInfo], second: list[TimerInfo], *, silent: Sequence[str] = ()) -> None:
         self.facts = {"one": first, "two": second}
         self.silent = silent
         self.asked: list[tuple[str, int]] = []
@@ -41,9 +41,9 @@ class TwoBrokers:
     async def brokers(self, topic: str | None = None) -> Any:
         if topic is not None:
             return list(self.facts)
-        return [BrokerFact(name, "", name not in self.silent, "", 1) for name in (*self.facts, *self.silent)]
+        return [BrokerInfo(name, "", name not in self.silent, "", 1) for name in (*self.facts, *self.silent)]
 
-    def _of(self, broker: str, message_id: str) -> TimerFact | None:
+    def _of(self, broker: str, message_id: str) -> TimerInfo | None:
         return next((fact for fact in self.facts[broker] if fact.message_id == message_id), None)
 
     async def cancel(self, broker: str, _topic: str, message_ids: Sequence[str]) -> list[CancelOutcome]:
@@ -54,7 +54,7 @@ class TwoBrokers:
     async def cancel_batch(self, broker: str, _topic: str, _batch_id: str) -> None:
         self.asked.append((broker, 0))
 
-    async def reschedule(self, broker: str, _topic: str, message_id: str, due: int) -> TimerFact:
+    async def reschedule(self, broker: str, _topic: str, message_id: str, due: int) -> TimerInfo:
         fact = self._of(broker, message_id)
         if fact is None:
             raise TimerNotFoundError("not here")
@@ -62,14 +62,21 @@ class TwoBrokers:
             raise TimerEndedError("too late")
         return fact._replace(due=due)
 
-    async def describe(self, broker: str, _topic: str, message_id: str) -> tuple[TimerFact, bytes] | None:
+    async def describe(self, broker: str, _topic: str, message_id: str) -> tuple[TimerInfo, bytes] | None:
         fact = self._of(broker, message_id)
         return None if fact is None else (fact, b"")
 
     async def page(
-        self, broker: str, _topic: str, _selection: TimerSelection, *, after: TimerCursor, most: int, count_only: bool = False
+        self,
+        broker: str,
+        _topic: str,
+        _selection: TimerSelection,
+        *,
+        after: TimerCursor,
+        limit: int,
+        count_only: bool = False,
     ) -> TimerPage:
-        assert most or count_only
+        assert limit or count_only
         facts = [fact for fact in self.facts[broker] if fact.due > after.due]
         is_end = len(facts) <= 2
         facts = facts[:2]
@@ -77,8 +84,8 @@ class TwoBrokers:
         return TimerPage(() if count_only else tuple(facts), len(facts), cursor, is_end)
 
 
-def _timers(backend: TwoBrokers) -> Timers:
-    return Timers(cast("Backend", backend), ClientConfig(), Serializers(None))
+def _timers(engine: TwoBrokers) -> Timers:
+    return Timers(cast("Engine", engine), ClientConfig(), Serializers(None))
 
 
 def _run(test: Coroutine[Any, Any, None]) -> None:
@@ -105,15 +112,15 @@ def test_what_one_broker_knows_is_known() -> None:
     async def main() -> None:
         first = [_fact("a", 1), _fact("gone", 2, ScheduledState.CANCELLED)]
         second = [_fact("b", 1), _fact("gone", 2, ScheduledState.DELIVERED)]
-        backend = TwoBrokers(first, second)
-        timers = _timers(backend)
+        engine = TwoBrokers(first, second)
+        timers = _timers(engine)
         assert await timers.cancel("orders", "b") is CancelOutcome.CANCELLED
         assert await timers.cancel("orders", "gone") is CancelOutcome.DELIVERED
         assert await timers.cancel("orders", "none") is CancelOutcome.UNKNOWN
         assert await timers.cancel_many("orders", []) == {}
-        backend.asked.clear()
+        engine.asked.clear()
         await timers.cancel_many("orders", [f"m-{number}" for number in range(2500)] * 2)
-        assert sorted(backend.asked) == [(broker, count) for broker in ("one", "two") for count in (500, 1000, 1000)]
+        assert sorted(engine.asked) == [(broker, count) for broker in ("one", "two") for count in (500, 1000, 1000)]
         with pytest.raises(InvalidArgumentError, match="cancel\\(\\)"):
             await timers.cancel_many("orders", "a")
         assert (await timers.reschedule("orders", "b", delay=60)).broker == "two"
@@ -128,8 +135,8 @@ def test_what_one_broker_knows_is_known() -> None:
 
 def test_a_broker_that_is_gone_for_a_while_may_know_more() -> None:
     async def main() -> None:
-        backend = TwoBrokers([_fact("a", 1)], [], silent=["three"])
-        timers = _timers(backend)
+        engine = TwoBrokers([_fact("a", 1)], [], silent=["three"])
+        timers = _timers(engine)
         assert await timers.cancel("orders", "a") is CancelOutcome.CANCELLED
         for asking in (
             timers.cancel("orders", "none"),
@@ -138,8 +145,11 @@ def test_a_broker_that_is_gone_for_a_while_may_know_more() -> None:
             timers.reschedule("orders", "none", delay=1),
             timers.get("orders", "none"),
         ):
-            with pytest.raises(NoRouteError, match="three cannot be asked"):
+            with pytest.raises(NoRouteError, match="three is not reachable"):
                 await asking
-        assert (("one", 0) in backend.asked, ("two", 0) in backend.asked) == (True, True)  # the batch is cancelled where it can be
+        assert (("one", 0) in engine.asked, ("two", 0) in engine.asked) == (
+            True,
+            True,
+        )  # the batch is cancelled where it can be
 
     _run(main())

@@ -1,4 +1,4 @@
-"""One transaction at the client: what is in doubt is neither continued nor committed."""
+"""One transaction: after an unknown outcome it is neither continued nor committed."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from litemq.client.config import ClientConfig
-from litemq.client.engine.transactions import HalfPlace, TransactionState
+from litemq.client.engine.transactions import HalfPosition, TransactionState
 from litemq.client.messages.serializers import Serializers
 from litemq.client.transactions.half_messages import HalfMessages
 from litemq.client.transactions.transaction import Transaction, check_properties
@@ -25,8 +25,8 @@ from litemq.types import Durability, Record
 from support.on_loop import on_loop
 
 
-class _Backend:
-    """Takes halves, or fails as it is told, and says what it is told of their end."""
+class _Engine:
+    """A scripted engine: it stores halves, or fails, and answers with the given states."""
 
     def __init__(self, *failures: LiteMQError | None, state: TransactionState | None = None) -> None:
         self.failures = list(failures)
@@ -34,8 +34,10 @@ class _Backend:
         self.records: list[Record] = []
         self.ended: list[tuple[str, TransactionState, int]] = []
 
-    async def place(self, _topic: str, broker: str, _key: str, _keys: Sequence[str], _priority: int) -> HalfPlace:
-        return HalfPlace(broker or "here", 3, Durability.DISK)
+    async def choose_queue(
+        self, _topic: str, broker: str, _key: str, _keys: Sequence[str], _priority: int
+    ) -> HalfPosition:
+        return HalfPosition(broker or "here", 3, Durability.DISK)
 
     async def send(self, _broker: str, _topic: str, _queue_id: int, record: bytes) -> int:
         self.records.append(decode_record(record, stage=Stage.SENT).record)
@@ -51,71 +53,79 @@ class _Backend:
         return said
 
 
-def _transaction(backend: Any, **options: Any) -> Transaction:
-    halves = HalfMessages(backend, ClientConfig(), Serializers(None))
+def _transaction(engine: Any, **options: Any) -> Transaction:
+    halves = HalfMessages(engine, ClientConfig(), Serializers(None))
     chosen = {"durability": None, "on_error": "rollback", "properties": {"first": "yes"}} | options
-    return Transaction(backend, halves, "orders", "shop", through=lambda post: post, wall_ms=lambda: 0, **chosen)
+    return Transaction(engine, halves, "orders", "shop", through=lambda post: post, wall_ms=lambda: 0, **chosen)
 
 
 @on_loop
 async def test_messages_have_numbers_and_the_first_one_says_more() -> None:
-    backend = _Backend()
-    async with _transaction(backend) as tx:
+    engine = _Engine()
+    async with _transaction(engine) as tx:
         for body in (b"a", b"b"):
             receipt = await tx.send(body, properties={"p": "v"})
-            assert (receipt.broker, receipt.queue_id, receipt.queue_offset, receipt.store_timestamp) == ("here", 3, -1, 7)
-    assert [(record.sequence, record.producer_id, record.transaction_id) for record in backend.records] == [(0, 0, tx.id), (1, 0, tx.id)]
-    assert [dict(record.properties) for record in backend.records] == [{"p": "v", "first": "yes"}, {"p": "v"}]
-    assert tx.id == f"tx:shop:{backend.records[0].message_id}@here"
-    assert backend.ended == [(tx.id, TransactionState.COMMITTED, 2)]
+            assert (receipt.broker, receipt.queue_id, receipt.queue_offset, receipt.store_timestamp) == (
+                "here",
+                3,
+                -1,
+                7,
+            )
+    assert [(record.sequence, record.producer_id, record.transaction_id) for record in engine.records] == [
+        (0, 0, tx.id),
+        (1, 0, tx.id),
+    ]
+    assert [dict(record.properties) for record in engine.records] == [{"p": "v", "first": "yes"}, {"p": "v"}]
+    assert tx.id == f"tx:shop:{engine.records[0].message_id}@here"
+    assert engine.ended == [(tx.id, TransactionState.COMMITTED, 2)]
 
 
 @on_loop
 async def test_one_that_is_refused_leaves_its_number_to_the_next() -> None:
-    backend = _Backend(None, InvalidArgumentError("no"))
-    tx = _transaction(backend)
+    engine = _Engine(None, InvalidArgumentError("no"))
+    tx = _transaction(engine)
     await tx.send(b"a")
     with pytest.raises(InvalidArgumentError):
         await tx.send(b"b")
     await tx.send(b"c")
     await tx.commit()
-    assert [record.sequence for record in backend.records] == [0, 1, 1]
-    assert backend.ended == [(tx.id, TransactionState.COMMITTED, 2)]
+    assert [record.sequence for record in engine.records] == [0, 1, 1]
+    assert engine.ended == [(tx.id, TransactionState.COMMITTED, 2)]
 
 
 @on_loop
 async def test_one_in_doubt_ends_it() -> None:
-    """Its number may be taken: another message under it would be taken for the same, and lost."""
-    backend = _Backend(None, SendOutcomeUnknownError("lost"))
-    tx = _transaction(backend)
+    """The broker may have used its number: another message with it would be lost."""
+    engine = _Engine(None, SendOutcomeUnknownError("lost"))
+    tx = _transaction(engine)
     await tx.send(b"a")
     with pytest.raises(SendOutcomeUnknownError):
         await tx.send(b"b")
-    with pytest.raises(TransactionRefusedError, match="roll it back"):
+    with pytest.raises(TransactionRefusedError, match="roll the transaction back"):
         await tx.send(b"c")
     with pytest.raises(TransactionRefusedError):
         await tx.commit()
     await tx.rollback()
-    assert backend.ended == [(tx.id, TransactionState.ROLLED_BACK, 0)]
+    assert engine.ended == [(tx.id, TransactionState.ROLLED_BACK, 0)]
     with pytest.raises(TransactionEndedError):
         await tx.send(b"d")
 
 
 @on_loop
 async def test_the_first_one_in_doubt_is_rolled_back_if_it_is_there() -> None:
-    backend = _Backend(SendOutcomeUnknownError("lost"), state=TransactionState.NOT_KNOWN)
-    tx = _transaction(backend)
+    engine = _Engine(SendOutcomeUnknownError("lost"), state=TransactionState.NOT_KNOWN)
+    tx = _transaction(engine)
     with pytest.raises(SendOutcomeUnknownError):
         async with tx:
             await tx.send(b"a")
-    assert backend.ended == [(tx.id, TransactionState.ROLLED_BACK, 0)]
+    assert engine.ended == [(tx.id, TransactionState.ROLLED_BACK, 0)]
     assert tx.state is TransactionState.ROLLED_BACK
 
 
 @on_loop
 async def test_an_error_may_leave_the_outcome_open() -> None:
-    backend = _Backend()
-    tx = _transaction(backend, on_error="ask")
+    engine = _Engine()
+    tx = _transaction(engine, on_error="ask")
 
     async def fail() -> None:
         async with tx:
@@ -124,7 +134,7 @@ async def test_an_error_may_leave_the_outcome_open() -> None:
 
     with pytest.raises(ValueError, match="who knows"):
         await fail()
-    assert (backend.ended, tx.state) == ([], TransactionState.UNDECIDED)
+    assert (engine.ended, tx.state) == ([], TransactionState.UNDECIDED)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +148,7 @@ async def test_an_error_may_leave_the_outcome_open() -> None:
 )
 @on_loop
 async def test_what_cannot_be_committed(state: TransactionState, error: type[LiteMQError]) -> None:
-    tx = _transaction(_Backend(state=state))
+    tx = _transaction(_Engine(state=state))
     await tx.send(b"a")
     with pytest.raises(error):
         await tx.commit()
@@ -147,7 +157,7 @@ async def test_what_cannot_be_committed(state: TransactionState, error: type[Lit
 
 @on_loop
 async def test_a_rollback_that_fails_is_noted_beside_the_error() -> None:
-    tx = _transaction(_Backend(state=TransactionState.COMMITTED))
+    tx = _transaction(_Engine(state=TransactionState.COMMITTED))
 
     async def fail() -> None:
         async with tx:
@@ -156,7 +166,7 @@ async def test_a_rollback_that_fails_is_noted_beside_the_error() -> None:
 
     with pytest.raises(ValueError, match="no") as raised:
         await fail()
-    assert "could not be rolled back" in raised.value.__notes__[0]
+    assert "rolling back transaction" in raised.value.__notes__[0]
 
 
 @on_loop
@@ -167,4 +177,4 @@ async def test_what_may_be_asked_for() -> None:
         with pytest.raises(InvalidArgumentError):
             check_properties(*wrong)
     with pytest.raises(InvalidArgumentError, match="durability"):
-        await _transaction(_Backend(), durability="none").send(b"a")
+        await _transaction(_Engine(), durability="none").send(b"a")

@@ -1,4 +1,4 @@
-"""A connection that is made again: waiting for it, losing it, giving it up and closing it."""
+"""A connection that reconnects: waiting for it, losing it, giving it up and closing it."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 
 from litemq.client.config import ClientConfig
 from litemq.client.transport.channel import Answer
-from litemq.client.transport.connection import Link
+from litemq.client.transport.connection import BrokerConnection
 from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError, RequestTimeoutError
 from support.on_loop import on_loop
 
@@ -16,10 +16,10 @@ _CONFIG = ClientConfig(retry_backoff_ms=1, max_retry_backoff_ms=2)
 
 
 class _FakeChannel:
-    def __init__(self, lost: Callable[[LiteMQError], None]) -> None:
+    def __init__(self, on_lost: Callable[[LiteMQError], None]) -> None:
         self.is_open = True
         self.is_silent = False
-        self._lost = lost
+        self._on_lost = on_lost
 
     async def request(self, opcode: int, header: bytes, attachment: bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
         if self.is_silent:
@@ -31,7 +31,7 @@ class _FakeChannel:
 
     def abort(self, reason: LiteMQError) -> None:
         self.is_open = False
-        self._lost(reason)
+        self._on_lost(reason)
 
 
 class _FakeServer:
@@ -42,77 +42,77 @@ class _FakeServer:
         self.addresses: list[tuple[str, int]] = []
         self.channels: list[_FakeChannel] = []
 
-    async def connect(self, host: str, port: int, *, lost: Callable[[LiteMQError], None], **_: Any) -> Any:
+    async def connect(self, host: str, port: int, *, on_lost: Callable[[LiteMQError], None], **_: Any) -> Any:
         self.addresses.append((host, port))
         if len(self.addresses) <= self.failures:
             raise ConnectionLostError("refused")
-        self.channels.append(_FakeChannel(lost))
+        self.channels.append(_FakeChannel(on_lost))
         return self.channels[-1]
 
 
-def _link(server: _FakeServer, address: Callable[[], tuple[str, int]] = lambda: ("h", 1)) -> Link:
-    return Link("broker-a", address, server.connect, _CONFIG)
+def _connection(server: _FakeServer, address: Callable[[], tuple[str, int]] = lambda: ("h", 1)) -> BrokerConnection:
+    return BrokerConnection("broker-a", address, server.connect, _CONFIG)
 
 
 @on_loop
 async def test_a_request_waits_for_a_connection_and_the_address_is_read_before_each_attempt() -> None:
     server = _FakeServer(failures=2)
     ports = iter([1, 2, 3])
-    link = _link(server, lambda: ("h", next(ports)))
-    assert await link.request(17, b"header", b"records") == Answer(b"\x11header", b"records")
+    connection = _connection(server, lambda: ("h", next(ports)))
+    assert await connection.request(17, b"header", b"records") == Answer(b"\x11header", b"records")
     assert server.addresses == [("h", 1), ("h", 2), ("h", 3)]
-    assert link.failure is None
-    await link.close()
+    assert connection.failure is None
+    await connection.close()
 
 
 @on_loop
 async def test_without_a_connection_the_error_says_why() -> None:
-    link = _link(_FakeServer(failures=1000))
+    connection = _connection(_FakeServer(failures=1000))
     with pytest.raises(ConnectionLostError, match=r"no connection to broker-a within 0\.05 s: refused"):
-        await link.opened(0.05)
-    await link.close()
+        await connection.wait_open(0.05)
+    await connection.close()
 
 
 @on_loop
 async def test_only_an_unanswered_vital_request_makes_another_connection() -> None:
     server = _FakeServer()
-    link = _link(server)
-    await link.opened(1)
+    connection = _connection(server)
+    await connection.wait_open(1)
     server.channels[0].is_silent = True
     with pytest.raises(RequestTimeoutError):
-        await link.request(1, b"")
-    assert link.is_open
+        await connection.request(1, b"")
+    assert connection.is_open
     with pytest.raises(RequestTimeoutError):
-        await link.request(1, b"", vital=True)
-    assert link.gave_up
-    await link.opened(1)
+        await connection.request(1, b"", vital=True)
+    assert connection.gave_up
+    await connection.wait_open(1)
     assert [channel.is_open for channel in server.channels] == [False, True]
-    await link.close()
+    await connection.close()
 
 
 @on_loop
 async def test_a_lost_connection_is_made_again_if_a_callback_waits_for_it() -> None:
     server = _FakeServer()
-    link = _link(server)
+    connection = _connection(server)
     opened = asyncio.Event()
-    link.when_open.append(opened.set)
-    await link.opened(1)
+    connection.on_open.append(opened.set)
+    await connection.wait_open(1)
     assert opened.is_set()
     opened.clear()
     server.channels[0].abort(ConnectionLostError("reset by peer"))
     await asyncio.wait_for(opened.wait(), 10)
     assert len(server.channels) == 2
-    await link.close()
+    await connection.close()
     assert not server.channels[1].is_open
 
 
 @on_loop
 async def test_closing_fails_waiters_and_later_requests() -> None:
-    link = _link(_FakeServer(failures=1000))
-    waiter = asyncio.ensure_future(link.opened(10))
+    connection = _connection(_FakeServer(failures=1000))
+    waiter = asyncio.ensure_future(connection.wait_open(10))
     await asyncio.sleep(0)
-    await link.close()
+    await connection.close()
     with pytest.raises(ClientClosedError):
         await waiter
     with pytest.raises(ClientClosedError):
-        await link.request(1, b"")
+        await connection.request(1, b"")

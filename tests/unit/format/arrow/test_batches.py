@@ -1,4 +1,4 @@
-"""Rows have every field of their records: from a row the record is rebuilt bit for bit."""
+"""Rows have every field of their records, so that a record can be rebuilt bit for bit."""
 
 import datetime as dt
 import subprocess
@@ -20,7 +20,17 @@ from litemq.format.compression import compress
 from litemq.format.record_decode import decode_record
 from litemq.format.record_encode import RecordTemplate, encode_record, stamp_record
 from litemq.format.v1.record import decode_record_v1, encode_record_v1
-from litemq.types import BodyCodec, ConsumerFacts, Durability, MessageStatus, MessageType, Record, RecordKind, Stamp, StoredRecord
+from litemq.types import (
+    BodyCodec,
+    ConsumerInfo,
+    Durability,
+    MessageStatus,
+    MessageType,
+    Record,
+    RecordKind,
+    Stamp,
+    StoredRecord,
+)
 from support.records import FACTS, RECORDS, STAMPS
 
 BATCHES = st.lists(st.tuples(RECORDS, STAMPS), min_size=1, max_size=6)
@@ -32,7 +42,7 @@ def _ms(moment: dt.datetime | None) -> int:
 
 
 def _rebuild(row: dict[str, Any]) -> StoredRecord:
-    """A row back to the record that it was."""
+    """Rebuild the record of a row."""
     record = Record(
         row["topic"],
         row["body"],
@@ -54,18 +64,34 @@ def _rebuild(row: dict[str, Any]) -> StoredRecord:
         BodyCodec(row["flags"] & 7),
         bool(row["flags"] & 8),
     )
-    names = ("commitlog_offset", "queue_offset", "store_timestamp", "origin", "topic_id", "queue_id", "epoch", "kind", "consume_count")
-    values = {name: row[name] for name in names} | {"store_timestamp": _ms(row["store_timestamp"]), "kind": RecordKind(row["kind"])}
+    names = (
+        "commitlog_offset",
+        "queue_offset",
+        "store_timestamp",
+        "origin",
+        "topic_id",
+        "queue_id",
+        "epoch",
+        "kind",
+        "consume_count",
+    )
+    values = {name: row[name] for name in names} | {
+        "store_timestamp": _ms(row["store_timestamp"]),
+        "kind": RecordKind(row["kind"]),
+    }
     facts = None
     if row["record_version"] == 1:
         times = (_ms(row["consume_start_time"]), _ms(row["consume_end_time"]))
-        facts = ConsumerFacts(MessageStatus(row["status"]), row["broadcast"], row["store_host"], row["size"], *times)
+        facts = ConsumerInfo(MessageStatus(row["status"]), row["broadcast"], row["store_host"], row["size"], *times)
     return StoredRecord(record, Stamp(**values), row["size"], row["record_version"], facts)
 
 
 def _one_template(count: int = 20) -> list[tuple[Record, Stamp]]:
     return [
-        (Record("orders", bytes(5), f"{n:04d}", ("a",), (f"k{n:03d}",), {"p": "q", "r": ""}, sequence=n), Stamp(n, n, n))
+        (
+            Record("orders", bytes(5), f"{n:04d}", ("a",), (f"k{n:03d}",), {"p": "q", "r": ""}, sequence=n),
+            Stamp(n, n, n),
+        )
         for n in range(count)
     ]
 
@@ -84,7 +110,7 @@ def test_version_2_is_rebuilt_from_its_rows(batch: list[tuple[Record, Stamp]]) -
 
 
 @given(st.lists(st.tuples(RECORDS, STAMPS, FACTS), min_size=1, max_size=8))
-def test_version_1_is_rebuilt_from_its_rows(batch: list[tuple[Record, Stamp, ConsumerFacts]]) -> None:
+def test_version_1_is_rebuilt_from_its_rows(batch: list[tuple[Record, Stamp, ConsumerInfo]]) -> None:
     whole = b"".join(encode_record_v1(r._replace(codec=BodyCodec.NONE, encrypted=False), s, f) for r, s, f in batch)
     (rows,) = decode_batches(whole, version=1)
     rows.validate(full=True)
@@ -93,7 +119,7 @@ def test_version_1_is_rebuilt_from_its_rows(batch: list[tuple[Record, Stamp, Con
     assert [_rebuild(row) for row in rows.to_pylist()] == [decode_record_v1(whole, start) for start in starts]
 
 
-def test_the_schema_is_what_spark_takes() -> None:
+def test_the_schema_is_accepted_by_spark() -> None:
     allowed = {
         pa.string(),
         pa.binary(),
@@ -108,7 +134,7 @@ def test_the_schema_is_what_spark_takes() -> None:
         assert field.type in allowed or field.type == pa.list_(pa.field("element", pa.string())), field
 
 
-def test_only_what_is_named_is_made_in_that_order() -> None:
+def test_only_named_columns_are_converted_in_that_order() -> None:
     whole = encode_record(Record("orders", b"body", keys=("k",)), Stamp(queue_offset=9))
     (rows,) = decode_batches(whole, ["queue_offset", "topic"])
     assert rows.to_pylist() == [{"queue_offset": 9, "topic": "orders"}]
@@ -146,13 +172,13 @@ def test_bodies_are_decompressed_on_request() -> None:
     assert rows["flags"].to_pylist() == stored["flags"].to_pylist()
 
 
-def test_decompressing_what_is_not_compressed_changes_nothing() -> None:
+def test_decompressing_plain_bodies_changes_nothing() -> None:
     whole = encode_record(Record("t", b"x"), Stamp())
     (rows,) = decode_batches(whole, ["body"], decompress_bodies=True)
     assert rows["body"].to_pylist() == [b"x"]
 
 
-def test_damage_is_named_by_its_place() -> None:
+def test_the_error_has_the_position_of_the_damage() -> None:
     record = encode_record(Record("orders", b"x"), Stamp())
     damaged = bytearray(record * 3)
     damaged[2 * len(record) + 100] ^= 1
@@ -170,8 +196,8 @@ def test_damage_is_named_by_its_place() -> None:
 
 
 @pytest.mark.parametrize("size", [40, 70])
-def test_every_flipped_bit_is_named_by_its_place(size: int) -> None:
-    """Also one that makes a size zero or a magic blank: neither is taken for the end of the log."""
+def test_the_error_has_the_position_of_every_flipped_bit(size: int) -> None:
+    """A size of zero or a blank magic is not taken for the end of the log."""
     record = encode_record(Record("orders", bytes(size), "id", ("t",), ("k",), {"p": "q"}), Stamp(8, 1, 2))
     for target in (1, 2):
         for bit in range(len(record) * 8):
@@ -185,14 +211,16 @@ def test_every_flipped_bit_is_named_by_its_place(size: int) -> None:
 def test_a_bomb_of_many_bodies_comes_in_many_batches() -> None:
     body = compress(bytes(8 << 20), BodyCodec.ZSTD)
     log = encode_record(Record("t", body, codec=BodyCodec.ZSTD), Stamp()) * 40
-    sizes = [sum(map(len, batch["body"].to_pylist())) for batch in decode_batches(log, ["body"], decompress_bodies=True)]
+    sizes = [
+        sum(map(len, batch["body"].to_pylist())) for batch in decode_batches(log, ["body"], decompress_bodies=True)
+    ]
     assert sum(sizes) == 40 * (8 << 20)
     assert max(sizes) <= 72 << 20
     with pytest.raises(BodyTooLargeError):
         list(decode_batches(log, ["body"], decompress_bodies=True, max_body_bytes=1 << 20))
 
 
-def test_the_end_of_the_log_is_no_damage() -> None:
+def test_the_end_of_the_log_is_not_damage() -> None:
     record = encode_record(Record("orders", b"x"), Stamp())
     assert [batch.num_rows for batch in decode_batches(record + bytes(4096))] == [1]
 
@@ -204,8 +232,6 @@ def test_no_records_no_batches() -> None:
 
 
 def test_without_pyarrow_the_error_names_the_extra() -> None:
-    program = (
-        "import sys; sys.modules['pyarrow'] = None\ntry:\n import litemq.format.arrow.batches\nexcept Exception as error: print(error)"
-    )
+    program = "import sys; sys.modules['pyarrow'] = None\ntry:\n import litemq.format.arrow.batches\nexcept Exception as error: print(error)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout == "reading records as Arrow needs an optional library: pip install 'litemq[arrow]'\n"

@@ -1,4 +1,4 @@
-"""Columns to records: the same bytes that the scalar codec makes, and from rows the records that they were."""
+"""Columns to records: the same bytes as by the scalar codec, and rebuilt stored records."""
 
 import os
 from typing import Any
@@ -28,7 +28,12 @@ MAP = pa.map_(pa.string(), pa.string())
 
 
 @given(st.lists(st.tuples(RECORDS, STAMPS), min_size=1, max_size=6))
-@example([(Record("orders", bytes(5), f"{n:04d}", ("a",), (f"k{n}",), {"p": "q", "r": ""}, sequence=n), Stamp(n, n)) for n in range(20)])
+@example(
+    [
+        (Record("orders", bytes(5), f"{n:04d}", ("a",), (f"k{n}",), {"p": "q", "r": ""}, sequence=n), Stamp(n, n))
+        for n in range(20)
+    ]
+)
 @example([(Record("t"), Stamp())])
 def test_records_are_rebuilt_bit_for_bit(batch: list[tuple[Record, Stamp]]) -> None:
     whole = b"".join(encode_record(record, stamp) for record, stamp in batch)
@@ -38,7 +43,15 @@ def test_records_are_rebuilt_bit_for_bit(batch: list[tuple[Record, Stamp]]) -> N
 
 def _rows(count: int = 9) -> tuple[bytes, pa.RecordBatch]:
     records = [
-        Record("orders", bytes(n), f"{n}", ("a", "b")[: n % 3], (f"k{n}",) * (n % 2), {"n": str(n)} if n % 4 else {}, delay_time=n % 2)
+        Record(
+            "orders",
+            bytes(n),
+            f"{n}",
+            ("a", "b")[: n % 3],
+            (f"k{n}",) * (n % 2),
+            {"n": str(n)} if n % 4 else {},
+            delay_time=n % 2,
+        )
         for n in range(count)
     ]
     whole = b"".join(encode_record(record, Stamp(n, n, 5)) for n, record in enumerate(records))
@@ -53,9 +66,14 @@ def test_rows_are_rebuilt_from_any_part_of_a_table() -> None:
         assert bytes(encode_stored(rows.slice(begin, end - begin)).data) == whole[bounds[begin] : bounds[end]]
 
 
-def test_other_types_of_the_same_values_are_taken() -> None:
+def test_other_types_of_the_same_values_are_accepted() -> None:
     whole, rows = _rows()
-    large = {"message_id": pa.large_string(), "body": pa.large_binary(), "tags": pa.large_list(pa.large_string()), "kind": pa.int64()}
+    large = {
+        "message_id": pa.large_string(),
+        "body": pa.large_binary(),
+        "tags": pa.large_list(pa.large_string()),
+        "kind": pa.int64(),
+    }
     arrays = [rows.column(name).cast(large.get(name, SCHEMA.field(name).type)) for name in SCHEMA.names]
     arrays[SCHEMA.names.index("topic")] = rows.column("topic").dictionary_encode()
     arrays[SCHEMA.names.index("store_timestamp")] = rows.column("store_timestamp").cast(pa.timestamp("ms", tz="UTC"))
@@ -71,25 +89,25 @@ def _replaced(rows: pa.RecordBatch, name: str, value: Any) -> pa.RecordBatch:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("size", 4711, "says it was a record of 4711 bytes"),
+        ("size", 4711, "was a record of 4711 bytes"),
         ("record_version", 1, "version 1"),
         ("body", None, "body is null in 9 of 9 rows"),
         ("tags", None, "tags is null"),
         ("priority", 300, "priority of 300"),
         ("queue_id", -1, "queue_id of -1"),
-        ("kind", 8, "made of no record"),
-        ("tag_hash", 4711, "made of no record"),
-        ("store_timestamp", 1, "parts of a millisecond"),
-        ("flags", 99, "made of no record"),
+        ("kind", 8, "does not come from a record"),
+        ("tag_hash", 4711, "does not come from a record"),
+        ("store_timestamp", 1, "fraction of a millisecond"),
+        ("flags", 99, "does not come from a record"),
     ],
 )
-def test_rows_that_no_record_has_are_refused(name: str, value: Any, words: str) -> None:
+def test_invalid_rows_are_refused(name: str, value: Any, words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         encode_stored(_replaced(_rows()[1], name, value))
 
 
 def test_every_column_is_needed() -> None:
-    with pytest.raises(InvalidArgumentError, match="rows without origin"):
+    with pytest.raises(InvalidArgumentError, match="missing columns origin"):
         encode_stored(_rows()[1].drop_columns(["origin"]))
     assert encode_stored(_rows()[1].drop_columns(["store_host", "status"])).data  # null for version 2
 
@@ -111,7 +129,9 @@ MESSAGES = st.fixed_dictionaries(
 
 
 @given(st.lists(MESSAGES, min_size=1, max_size=6), st.tuples(TEXT, TEXT), st.booleans())
-def test_what_is_sent_is_what_a_template_makes(messages: list[dict[str, Any]], shared: tuple[str, str], null_where_empty: bool) -> None:
+def test_encode_sent_agrees_with_a_template(
+    messages: list[dict[str, Any]], shared: tuple[str, str], null_where_empty: bool
+) -> None:
     def column(name: str, of: pa.DataType) -> pa.Array:
         values = [message[name] for message in messages]
         if of == MAP:
@@ -129,7 +149,12 @@ def test_what_is_sent_is_what_a_template_makes(messages: list[dict[str, Any]], s
         np.array([message["priority"] for message in messages]),
     )
     encoded = encode_sent(
-        columns, "orders", transaction_id=shared[0], born_host=shared[1], born_timestamp=77, reliability=Durability.REPLICAS
+        columns,
+        "orders",
+        transaction_id=shared[0],
+        born_host=shared[1],
+        born_timestamp=77,
+        reliability=Durability.REPLICAS,
     )
     for number, message in enumerate(messages):
         template = RecordTemplate(
@@ -190,23 +215,23 @@ ONE = pa.array([b"x"])
         (SentColumns(pa.array([None], pa.binary())), "body is null in 1 of 1 rows"),
         (SentColumns(ONE, priorities=np.array([256])), "priority of 256"),
         (SentColumns(ONE, delay_times=np.array([-1])), "delay_time of -1"),
-        (SentColumns(ONE, message_ids=pa.array(["x" * 65])), "row 0 makes no record"),
+        (SentColumns(ONE, message_ids=pa.array(["x" * 65])), "row 0 is no valid record"),
         (SentColumns(ONE, message_ids=pa.array(["x" * 65_537])), "message_id of 65537 bytes"),
         (SentColumns(ONE, keys=pa.array([["x" * 65_537]], STRINGS)), "key of 65537 bytes"),
-        (SentColumns(ONE, keys=pa.array([["k"] * 65], STRINGS)), "row 0 makes no record"),
+        (SentColumns(ONE, keys=pa.array([["k"] * 65], STRINGS)), "row 0 is no valid record"),
         (SentColumns(ONE, keys=pa.array([[None]], STRINGS)), "a key is null"),
         (SentColumns(ONE, properties=pa.array([[("a", "b"), ("a", "c")]], MAP)), "repeated-property"),
         (SentColumns(ONE, sharding_keys=pa.array([b"\xff"])), "utf8"),
-        (SentColumns(pa.array([bytes(3000)])), "makes no record"),
+        (SentColumns(pa.array([bytes(3000)])), "is no valid record"),
     ],
 )
-def test_what_breaks_a_rule_is_refused(columns: SentColumns, words: str) -> None:
+def test_invalid_columns_are_refused(columns: SentColumns, words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         encode_sent(columns, "orders", limits=RecordLimits(2048))
 
 
 def test_more_than_arrow_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_parts, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(arrow_parts, "_MAX_BYTES", 1000)
     assert encode_sent(SentColumns(pa.array([bytes(100)] * 3)), "orders").bounds.size == 4
-    with pytest.raises(InvalidArgumentError, match="4 rows make 1024 bytes of records: pass fewer at once"):
+    with pytest.raises(InvalidArgumentError, match="4 rows need 1024 bytes: pass fewer rows"):
         encode_sent(SentColumns(pa.array([bytes(100)] * 4)), "orders")

@@ -1,4 +1,4 @@
-"""The two codecs of version 2 are one: they accept the same records and refuse the same bytes."""
+"""The scalar and the columnar codec accept the same records and refuse the same bytes."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -22,7 +22,7 @@ BATCHES = st.lists(st.tuples(RECORDS, STAMPS), min_size=1, max_size=6)
 
 
 def _template_batch(count: int = 12) -> list[tuple[Record, Stamp]]:
-    """Records as one producer writes them: the quick path of the columnar codec takes them."""
+    """Return records of one producer, which take the fast path of the columnar codec."""
     return [
         (
             Record(
@@ -51,9 +51,11 @@ def _accepts(record: bytes, stage: Stage, *, verify_crc: bool = True) -> bool:
 
 
 def _faults(pieces: list[bytes], stage: Stage, *, verify_crc: bool = True) -> list[int]:
-    """Which of the pieces, each as long as its size field says, the columnar codec refuses."""
+    """Return the indexes of the pieces that the columnar codec refuses."""
     starts = np.cumsum([0, *map(len, pieces[:-1])])
-    faults: list[int] = find_faults(RecordColumns(b"".join(pieces), starts), stage=stage, verify_crc=verify_crc).tolist()
+    faults: list[int] = find_faults(
+        RecordColumns(b"".join(pieces), starts), stage=stage, verify_crc=verify_crc
+    ).tolist()
     return faults
 
 
@@ -69,8 +71,12 @@ def test_both_accept_every_valid_batch(batch: list[tuple[Record, Stamp]], stage:
 
 
 # Where a changed byte reaches the deeper rules: lengths, attributes, times, the strings; and anywhere.
-PLACES = st.one_of(st.integers(12, 63), st.integers(64, 87), st.integers(104, 143), st.integers(144, 400), st.integers(8, 400))
-CHANGES = st.lists(st.tuples(PLACES, st.sampled_from([0, 1, 2, 3, 4, 5, 8, 16, 0x40, 0x7F, 0x80, 0xC3, 0xFF])), min_size=1, max_size=3)
+PLACES = st.one_of(
+    st.integers(12, 63), st.integers(64, 87), st.integers(104, 143), st.integers(144, 400), st.integers(8, 400)
+)
+CHANGES = st.lists(
+    st.tuples(PLACES, st.sampled_from([0, 1, 2, 3, 4, 5, 8, 16, 0x40, 0x7F, 0x80, 0xC3, 0xFF])), min_size=1, max_size=3
+)
 
 
 def _damage(piece: bytes, changes: list[tuple[int, int]], *, stamped: bool) -> bytes:
@@ -82,8 +88,13 @@ def _damage(piece: bytes, changes: list[tuple[int, int]], *, stamped: bool) -> b
 
 
 @settings(max_examples=200)
-@given(BATCHES, st.sampled_from(Stage), st.lists(st.tuples(st.integers(0, 11), CHANGES), min_size=1, max_size=4), st.booleans())
-def test_both_refuse_the_same_of_a_damaged_batch(
+@given(
+    BATCHES,
+    st.sampled_from(Stage),
+    st.lists(st.tuples(st.integers(0, 11), CHANGES), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_both_codecs_refuse_the_same_records_of_a_damaged_batch(
     batch: list[tuple[Record, Stamp]], stage: Stage, damages: list[tuple[int, list[tuple[int, int]]]], verify_crc: bool
 ) -> None:
     stored = stage is Stage.STORED
@@ -97,19 +108,22 @@ def test_both_refuse_the_same_of_a_damaged_batch(
 
 @settings(max_examples=400)
 @given(st.integers(0, 11), CHANGES, st.sampled_from(Stage), st.booleans())
-def test_both_refuse_the_same_of_one_template(number: int, changes: list[tuple[int, int]], stage: Stage, everywhere: bool) -> None:
-    """The quick path, with the same damage in one record or in all of them."""
+def test_both_codecs_refuse_the_same_records_of_a_uniform_batch(
+    number: int, changes: list[tuple[int, int]], stage: Stage, everywhere: bool
+) -> None:
+    """Damage one record or all records of a batch that takes the fast path."""
     stored = stage is Stage.STORED
     pieces = [encode_record(record, stamp if stored else None) for record, stamp in _template_batch()]
-    pieces = [_damage(piece, changes, stamped=stored) if everywhere or n == number else piece for n, piece in enumerate(pieces)]
+    pieces = [
+        _damage(piece, changes, stamped=stored) if everywhere or n == number else piece
+        for n, piece in enumerate(pieces)
+    ]
     refused = [n for n, piece in enumerate(pieces) if not _accepts(piece, stage)]
     assert _faults(pieces, stage) == refused
 
 
 @given(BATCHES, st.data())
-def test_a_batch_is_refused_at_the_record_and_for_the_reason_that_the_scalar_codec_gives(
-    batch: list[tuple[Record, Stamp]], data: st.DataObject
-) -> None:
+def test_a_batch_error_is_that_of_the_scalar_codec(batch: list[tuple[Record, Stamp]], data: st.DataObject) -> None:
     whole = bytearray(b"".join(encode_record(record, stamp) for record, stamp in batch))
     for _ in range(data.draw(st.integers(1, 3))):
         whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
@@ -137,7 +151,15 @@ def _first_error(whole: bytes) -> RecordFormatError | None:
 def test_every_flipped_bit_is_refused_by_both(kind: str) -> None:
     if kind == "plain":
         record = Record(
-            "orders", b"body", "id-1", ("a", "b"), ("k",), {"p": "q", "订": "单"}, sharding_key="s", born_host="h", delay_time=5
+            "orders",
+            b"body",
+            "id-1",
+            ("a", "b"),
+            ("k",),
+            {"p": "q", "订": "单"},
+            sharding_key="s",
+            born_host="h",
+            delay_time=5,
         )
         pieces = [encode_record(record, Stamp(8, 1, 2, 3, 4, 5, 6, consume_count=7))]
     else:
@@ -166,7 +188,7 @@ def test_every_flipped_bit_is_refused_by_both(kind: str) -> None:
 
 @settings(max_examples=300)
 @given(st.binary(max_size=2000), st.sampled_from(Stage))
-def test_random_bytes_raise_nothing_but_the_format_error(noise: bytes, stage: Stage) -> None:
+def test_random_bytes_raise_only_a_format_error(noise: bytes, stage: Stage) -> None:
     for data in (noise, b"\x00\x00\x01\x00LMQ\x02" + noise + bytes(256)):
         calls: list[Callable[[], object]] = [
             lambda data=data: decode_record(data, stage=stage),  # type: ignore[misc]
@@ -181,7 +203,7 @@ def test_random_bytes_raise_nothing_but_the_format_error(noise: bytes, stage: St
 
 
 def _hostile_records() -> dict[str, bytes]:
-    """Records that are as expensive as the rules allow, or ask for more than there is."""
+    """Return records that are as expensive as the rules allow, or claim more than they have."""
     many = RecordTemplate("t", properties={}).encode(b"")
     empty_strings = bytearray(many[:145]) + bytes(32768)
     empty_strings[136:140] = (32768).to_bytes(4, "big")
@@ -199,7 +221,9 @@ def _hostile_records() -> dict[str, bytes]:
         "32,767 empty tags": with_right_crcs(tags, stamped=False),
         "distinct properties": encode_record(Record("t", properties={f"{n:x}": "" for n in range(4000)})),
         "non-ASCII": encode_record(
-            Record("t", bytes(10000), "订单" * 8, ("标签",) * 64, ("键" * 80,) * 64, {f"属{n}": "性" for n in range(2000)})
+            Record(
+                "t", bytes(10000), "订单" * 8, ("标签",) * 64, ("键" * 80,) * 64, {f"属{n}": "性" for n in range(2000)}
+            )
         ),
         "a body of magics": encode_record(Record("t", b"\x00\x00\x00\x98LMQ\x02" * 8000)),
     }
@@ -227,7 +251,7 @@ def test_hostile_records_cost_a_small_multiple_of_their_size(name: str) -> None:
         tracemalloc.stop()
 
 
-def test_names_whose_hashes_collide_are_not_taken_for_one() -> None:
+def test_names_with_colliding_hashes_are_different() -> None:
     # crc32c of both is the same; the codec must look at the names themselves.
     one, other = _colliding_names()
     record = Record("orders", properties={one: "1", other: "2", "third": "3"})
@@ -249,7 +273,7 @@ def _colliding_names() -> tuple[str, str]:
 
 
 def _shop(count: int) -> list[bytes]:
-    """Records in which a few tags take turns, in batches large enough for the tags to be looked at together."""
+    """Return records with few distinct tags, enough for the quick check of tags."""
     tags = ("created", "paid", "shipped", "returned")
     return [
         encode_record(Record("orders", bytes(n % 9), f"{n}", (tags[n % 4],), (f"o-{n}",), {"p": f"{n % 3}"}), Stamp(n))
@@ -271,14 +295,16 @@ def test_the_same_wrong_tags_in_all_that_claim_one_hash() -> None:
     assert _faults(pieces, Stage.STORED) == list(range(0, 1600, 4))
 
 
-def test_more_tags_than_are_few() -> None:
+def test_many_distinct_tags() -> None:
     pieces = [encode_record(Record("orders", tags=(f"tag-{n % 40}",)), Stamp()) for n in range(1200)]
     assert _faults(pieces, Stage.STORED) == []
 
 
 def test_strings_of_very_different_lengths() -> None:
     hosts = ["h", "h" * 3000, "主" * 1000, ""]
-    pieces = [encode_record(Record("orders", born_host=host, properties={"a": host[:5]}), Stamp()) for host in hosts] * 3
+    pieces = [
+        encode_record(Record("orders", born_host=host, properties={"a": host[:5]}), Stamp()) for host in hosts
+    ] * 3
     assert _faults(pieces, Stage.STORED) == []
     damaged = bytearray(pieces[1])
     damaged[damaged.index(b"hhh") + 1000] = 0xFF
@@ -286,9 +312,11 @@ def test_strings_of_very_different_lengths() -> None:
     assert _faults(pieces, Stage.STORED) == [1]
 
 
-def test_lists_longer_than_those_walked_together() -> None:
+def test_long_lists() -> None:
     many = [
-        encode_record(Record("orders", bytes(n), keys=tuple(f"k{i}" for i in range(n % 65)), tags=("t",) * (n % 30)), Stamp())
+        encode_record(
+            Record("orders", bytes(n), keys=tuple(f"k{i}" for i in range(n % 65)), tags=("t",) * (n % 30)), Stamp()
+        )
         for n in range(90)
     ]
     assert _faults(many, Stage.STORED) == []
@@ -299,7 +327,7 @@ def test_lists_longer_than_those_walked_together() -> None:
     assert _faults(many, Stage.STORED) == [20, 64]
 
 
-def test_explain_says_so_when_it_finds_nothing_wrong() -> None:
+def test_explain_of_a_valid_record() -> None:
     fine = encode_record(Record("orders"), Stamp())
     assert "please report" in str(explain(fine, 0))
 

@@ -1,4 +1,4 @@
-"""What is read back is what was stored, and in its place."""
+"""Counting intact records: content and position are checked."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,9 @@ Longs = npt.NDArray[np.int64]
 
 
 def _stored(count: int) -> tuple[bytearray, Longs, Longs]:
-    records = [Record("orders", bytes(n * 7 % 40), f"m-{n}", tags=tuple(f"t{m}" for m in range(n % 3))) for n in range(count)]
+    records = [
+        Record("orders", bytes(n * 7 % 40), f"m-{n}", tags=tuple(f"t{m}" for m in range(n % 3))) for n in range(count)
+    ]
     data = bytearray(b"".join(map(encode_record, records)))
     columns = check_batch(data)
     offsets = columns.starts + 5000
@@ -31,7 +33,7 @@ def _stored(count: int) -> tuple[bytearray, Longs, Longs]:
     return data, columns.starts, offsets
 
 
-def test_what_was_stored_is_intact() -> None:
+def test_stored_records_are_intact() -> None:
     data, starts, offsets = _stored(9)
     assert count_intact(RecordColumns(data, starts), offsets, 70, 16, 3) == 9
     for wrong in ((71, 16, 3), (70, 17, 3), (70, 16, 4)):
@@ -39,11 +41,13 @@ def test_what_was_stored_is_intact() -> None:
     moved = offsets.copy()
     moved[4] += 8
     assert count_intact(RecordColumns(data, starts), moved, 70, 16, 3) == 4
-    assert count_intact(RecordColumns(data, starts[:5]), offsets[:5], 70, 16, 3) == 4  # the last does not end where the buffer does
+    assert (
+        count_intact(RecordColumns(data, starts[:5]), offsets[:5], 70, 16, 3) == 4
+    )  # the last does not end where the buffer does
 
 
 @given(st.data())
-def test_every_flipped_bit_is_noticed(data: st.DataObject) -> None:
+def test_every_flipped_bit_is_detected(data: st.DataObject) -> None:
     buffer, starts, offsets = _stored(5)
     position = data.draw(st.integers(0, len(buffer) - 1))
     buffer[position] ^= 1 << data.draw(st.integers(0, 7))

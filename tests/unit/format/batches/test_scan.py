@@ -1,4 +1,4 @@
-"""Finding records: all ways of looking for them give the same starts, and the same reason to stop."""
+"""Scans: all implementations find the same starts and the same reason to stop."""
 
 import struct
 
@@ -17,14 +17,19 @@ from litemq.types import Record, Stamp
 
 
 def _naive(buffer: bytes, version: Version) -> tuple[list[int], int]:
-    """The chain, one record at a time, as plainly as it can be written."""
+    """Scan one record at a time, as plainly as possible."""
     starts: list[int] = []
     at = 0
     while len(buffer) - at >= 8:
         size, magic = struct.unpack_from(">II", buffer, at)
         size += 4 if version == 1 else 0
         sound = magic == (0x4C4D5102 if version == 2 else 0x4C4D5101) and size >= (144 if version == 2 else 109)
-        if not sound or (version == 2 and size % 8) or size > DEFAULT_LIMITS.max_record_bytes or at + size > len(buffer):
+        if (
+            not sound
+            or (version == 2 and size % 8)
+            or size > DEFAULT_LIMITS.max_record_bytes
+            or at + size > len(buffer)
+        ):
             break
         starts.append(at)
         at += size
@@ -38,7 +43,9 @@ MANY = st.lists(st.tuples(SHAPES, BODIES), max_size=40)
 
 
 @given(MANY, st.sampled_from([1, 2]), st.binary(max_size=12), st.integers(0, 30))
-def test_scan_is_the_naive_chain(many: list[tuple[Record, bytes]], version: Version, behind: bytes, cut: int) -> None:
+def test_scan_agrees_with_a_naive_scan(
+    many: list[tuple[Record, bytes]], version: Version, behind: bytes, cut: int
+) -> None:
     plain = [record._replace(body=body) for record, body in many]
     whole = b"".join(encode_record(r) if version == 2 else encode_record_v1(r, Stamp()) for r in plain) + behind
     whole = whole[: len(whole) - cut] if cut < len(whole) else whole
@@ -90,7 +97,7 @@ def test_records_of_one_size_are_found_together() -> None:
         (b"garbage!", ScanStop.BROKEN),
     ],
 )
-def test_why_a_scan_ends(behind: bytes, stop: ScanStop) -> None:
+def test_the_reason_of_a_scans_end(behind: bytes, stop: ScanStop) -> None:
     record = encode_record(Record("orders", b"x" * 30))
     found = scan(record + record + behind)
     assert found.starts.tolist() == [0, len(record)]
@@ -99,7 +106,7 @@ def test_why_a_scan_ends(behind: bytes, stop: ScanStop) -> None:
 
 
 @pytest.mark.parametrize("call", [(0, 1000, 2), (-8, None, 2), (9, 8, 1), (0, None, 3)])
-def test_wrong_arguments_are_said_so(call: tuple[int, int | None, int]) -> None:
+def test_invalid_arguments_are_refused(call: tuple[int, int | None, int]) -> None:
     begin, end, version = call
     with pytest.raises(InvalidArgumentError):
         scan(encode_record(Record("orders")), begin, end, version=version)  # type: ignore[arg-type]
@@ -120,7 +127,7 @@ def test_a_part_of_a_buffer() -> None:
 
 
 @pytest.mark.parametrize("lanes", [[], [-5], [0, 0], [0, 8], [0, 0, 160]])
-def test_wrong_lanes_do_no_harm(lanes: list[int]) -> None:
+def test_wrong_lanes_do_not_change_the_result(lanes: list[int]) -> None:
     whole = encode_record(Record("orders")) * 4
     assert scan_lanes(whole, np.array(lanes, np.int64)).starts.tolist() == scan(whole).starts.tolist()
 

@@ -1,4 +1,4 @@
-"""The broker's part, for a batch in place, is what the scalar codec writes; queue entries have their golden bytes."""
+"""Stamping a batch agrees with the scalar codec; queue entries have golden bytes."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from litemq.errors import InvalidArgumentError
 from litemq.format.batches.check import check_batch, find_faults
-from litemq.format.batches.stamp import one_queue_run, queue_entries, queue_runs, stamp_batch
+from litemq.format.batches.stamp import group_by_queue, queue_entries, single_queue_run, stamp_batch
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.record_decode import decode_record
 from litemq.format.record_encode import encode_record, stamp_record
@@ -18,7 +18,7 @@ from support.records import RECORDS, STAMPS
 
 
 @given(st.lists(st.tuples(RECORDS, STAMPS), min_size=1, max_size=10))
-def test_a_stamped_batch_is_its_stamped_records(batch: list[tuple[Record, Stamp]]) -> None:
+def test_stamp_batch_agrees_with_the_scalar_codec(batch: list[tuple[Record, Stamp]]) -> None:
     time, epoch = batch[0][1].store_timestamp, batch[0][1].epoch
     stamps = [stamp._replace(store_timestamp=time, epoch=epoch) for _, stamp in batch]
     buffer = bytearray(b"".join(encode_record(record) for record, _ in batch))
@@ -79,7 +79,7 @@ def test_one_value_for_all() -> None:
         {"store_timestamp": -1},
     ],
 )
-def test_what_no_decoder_would_accept_is_not_written(change: dict[str, Any]) -> None:
+def test_invalid_values_are_refused(change: dict[str, Any]) -> None:
     buffer = bytearray(encode_record(Record("orders")) * 3)
     columns, before = check_batch(buffer), bytes(buffer)
     good: dict[str, Any] = {
@@ -97,22 +97,26 @@ def test_what_no_decoder_would_accept_is_not_written(change: dict[str, Any]) -> 
         stamp_batch(check_batch(before), **good)
 
 
-def test_queues_are_told_apart_whatever_the_numbers_are_made_of() -> None:
+def test_queues_are_distinguished_by_topic_and_queue_id() -> None:
     for kind in (">u4", np.int32, np.uint32, np.int64):
-        runs = queue_runs(np.array([1, 2, 1], kind), np.zeros(3, kind))
+        runs = group_by_queue(np.array([1, 2, 1], kind), np.zeros(3, kind))
         assert runs.topic_ids.tolist() == [1, 2]
 
 
 def test_nothing_to_stamp() -> None:
     columns = check_batch(bytearray())
     none = np.empty(0, np.int64)
-    stamp_batch(columns, commitlog_offsets=none, queue_offsets=none, topic_ids=1, queue_ids=1, store_timestamp=0, epoch=0)
-    assert queue_entries(columns, queue_runs(none, none), commitlog_offsets=none, store_timestamps=0).size == 0
+    stamp_batch(
+        columns, commitlog_offsets=none, queue_offsets=none, topic_ids=1, queue_ids=1, store_timestamp=0, epoch=0
+    )
+    assert queue_entries(columns, group_by_queue(none, none), commitlog_offsets=none, store_timestamps=0).size == 0
 
 
 def test_golden_queue_entry() -> None:
     columns = check_batch(encode_record(Record("orders", b"x" * 10, tags=("paid",))))
-    entry = queue_entries(columns, one_queue_run(1, 0, 1), commitlog_offsets=np.array([4096]), store_timestamps=1_700_000_000_456)
+    entry = queue_entries(
+        columns, single_queue_run(1, 0, 1), commitlog_offsets=np.array([4096]), store_timestamps=1_700_000_000_456
+    )
     assert entry.tobytes() == b"".join(
         [
             (4096).to_bytes(8, "big"),  # log offset
@@ -127,10 +131,12 @@ def test_golden_queue_entry() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=30))
 def test_records_are_grouped_by_queue_in_their_order(placed: list[tuple[int, int]]) -> None:
     topics, queues = (np.array([place[i] for place in placed], np.int64) for i in (0, 1))
-    runs = queue_runs(topics, queues)
+    runs = group_by_queue(topics, queues)
     found = {
         (int(topic), int(queue)): runs.order[begin:end].tolist()
-        for topic, queue, begin, end in zip(runs.topic_ids, runs.queue_ids, runs.bounds[:-1], runs.bounds[1:], strict=True)
+        for topic, queue, begin, end in zip(
+            runs.topic_ids, runs.queue_ids, runs.bounds[:-1], runs.bounds[1:], strict=True
+        )
     }
     expected: dict[tuple[int, int], list[int]] = {}
     for number, place in enumerate(placed):
@@ -145,6 +151,6 @@ def test_records_are_grouped_by_queue_in_their_order(placed: list[tuple[int, int
 def test_entries_follow_the_groups() -> None:
     buffer = b"".join(encode_record(Record("orders", bytes(n))) for n in range(4))
     columns = check_batch(buffer)
-    runs = queue_runs(np.array([1, 2, 1, 2]), np.array([0, 0, 0, 0]))
+    runs = group_by_queue(np.array([1, 2, 1, 2]), np.array([0, 0, 0, 0]))
     entries = queue_entries(columns, runs, commitlog_offsets=np.array([10, 20, 30, 40]), store_timestamps=0)
     assert entries["log_offset"].tolist() == [10, 30, 20, 40]

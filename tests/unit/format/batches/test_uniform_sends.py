@@ -1,4 +1,4 @@
-"""What the records of a request say of their sender: the same in C, by column, and record by record."""
+"""Uniform sends: C, numpy and a loop over the records agree."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.format import native
-from litemq.format.batches.uniform_sends import SentAlike, sent_alike
+from litemq.format.batches.uniform_sends import UniformSends, uniform_sends
 from litemq.format.record_encode import RecordTemplate, encode_record
 from litemq.types import Durability, MessageType, Record
 from support.records import RECORDS
@@ -33,21 +33,23 @@ SENT = st.builds(
 )
 
 
-def _one_by_one(sent: list[_Sent]) -> SentAlike | None:
+def _one_by_one(sent: list[_Sent]) -> UniformSends | None:
     if len({(each.producer_id, each.type, each.priority, each.reliability) for each in sent}) != 1:
         return None
     first = sent[0]
-    if first.producer_id and [each.sequence for each in sent] != [(first.sequence + number) % (1 << 64) for number in range(len(sent))]:
+    if first.producer_id and [each.sequence for each in sent] != [
+        (first.sequence + number) % (1 << 64) for number in range(len(sent))
+    ]:
         return None
-    meaning = int(first.type) << 24 | first.priority << 16 | int(first.reliability) << 8
-    return SentAlike(len(sent), first.producer_id, first.sequence, meaning, max(each.delay_time for each in sent))
+    attributes = int(first.type) << 24 | first.priority << 16 | int(first.reliability) << 8
+    return UniformSends(len(sent), first.producer_id, first.sequence, attributes, max(each.delay_time for each in sent))
 
 
 @given(st.lists(SENT, max_size=5), st.booleans())
 def test_records_of_any_senders(sent: list[_Sent], same: bool) -> None:
     if same:  # but for the sequences and times, which is what a producer sends
         sent = [sent[0]._replace(sequence=number, delay_time=each.delay_time) for number, each in enumerate(sent, 1)]
-    claimed = sent_alike(b"".join(encode_record(Record("orders", b"x", **each._asdict())) for each in sent))
+    claimed = uniform_sends(b"".join(encode_record(Record("orders", b"x", **each._asdict())) for each in sent))
     assert claimed == _one_by_one(sent)
     assert not same or not sent or claimed is not None
 
@@ -57,7 +59,7 @@ def test_records_of_any_senders(sent: list[_Sent], same: bool) -> None:
     st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=3),
     st.integers(0, 40),
 )
-def test_damaged_ones_are_the_same_in_both_ways(sent: list[Record], changes: list[tuple[int, int]], cut: int) -> None:
+def test_c_and_python_agree_on_damaged_records(sent: list[Record], changes: list[tuple[int, int]], cut: int) -> None:
     whole = bytearray(b"".join(map(encode_record, sent)))
     for at, value in changes:
         whole[at % len(whole)] = value
@@ -66,23 +68,23 @@ def test_damaged_ones_are_the_same_in_both_ways(sent: list[Record], changes: lis
     for enabled in {False, native.enabled}:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(native, "enabled", enabled)
-            said.append(sent_alike(batch))
+            said.append(uniform_sends(batch))
     assert len(set(said)) == 1
 
 
-def test_a_due_time_that_is_none_is_said_as_it_stands() -> None:
+def test_an_invalid_due_time_is_returned_unchanged() -> None:
     template = RecordTemplate("orders")
     one, other = bytearray(template.encode(b"x")), bytearray(template.encode(b"x"))
     one[72:80] = other[72:80] = b"\xff" * 8
-    claimed = sent_alike(bytes(one + other))
+    claimed = uniform_sends(bytes(one + other))
     assert claimed is not None
     assert claimed.latest_due == -1
     other[72:80] = bytes(8)
-    claimed = sent_alike(bytes(one + other))
+    claimed = uniform_sends(bytes(one + other))
     assert claimed is not None
     assert claimed.latest_due == 0
 
 
 @pytest.mark.parametrize("nothing", [b"", bytes(8), bytes(144), b"x" * 200])
-def test_what_is_no_record(nothing: bytes) -> None:
-    assert sent_alike(nothing) is None
+def test_other_bytes_are_no_uniform_sends(nothing: bytes) -> None:
+    assert uniform_sends(nothing) is None

@@ -1,4 +1,4 @@
-"""Key hashes by column are those of single keys."""
+"""Key hashes by column agree with those of single keys."""
 
 from hypothesis import given
 from hypothesis import strategies as st

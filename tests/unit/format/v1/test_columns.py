@@ -1,4 +1,4 @@
-"""Version 1 by column agrees with version 1 one by one."""
+"""Columns of version 1 agree with the scalar codec."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -8,7 +8,7 @@ from litemq.errors import RecordFormatError
 from litemq.format.batches.scan import scan
 from litemq.format.v1.columns import RecordColumnsV1, find_faults_v1
 from litemq.format.v1.record import decode_record_v1, encode_record_v1
-from litemq.types import BodyCodec, ConsumerFacts, Record, Stamp
+from litemq.types import BodyCodec, ConsumerInfo, Record, Stamp
 from support.records import FACTS, RECORDS, STAMPS
 
 BATCHES = st.lists(st.tuples(RECORDS, STAMPS, FACTS), min_size=1, max_size=5)
@@ -26,7 +26,9 @@ def _accepts(piece: bytes) -> bool:
 
 @settings(max_examples=200)
 @given(BATCHES, DAMAGES)
-def test_both_refuse_the_same(batch: list[tuple[Record, Stamp, ConsumerFacts]], damages: list[tuple[int, int, int]]) -> None:
+def test_both_codecs_refuse_the_same_records(
+    batch: list[tuple[Record, Stamp, ConsumerInfo]], damages: list[tuple[int, int, int]]
+) -> None:
     pieces = [bytearray(encode_record_v1(r._replace(codec=BodyCodec.NONE, encrypted=False), s, f)) for r, s, f in batch]
     for number, place, value in damages:
         piece = pieces[number % len(pieces)]
@@ -38,7 +40,7 @@ def test_both_refuse_the_same(batch: list[tuple[Record, Stamp, ConsumerFacts]], 
 
 
 @given(BATCHES)
-def test_columns_have_what_the_records_have(batch: list[tuple[Record, Stamp, ConsumerFacts]]) -> None:
+def test_columns_agree_with_the_records(batch: list[tuple[Record, Stamp, ConsumerInfo]]) -> None:
     whole = b"".join(encode_record_v1(r._replace(codec=BodyCodec.NONE, encrypted=False), s, f) for r, s, f in batch)
     columns = RecordColumnsV1(whole, scan(whole, version=1).starts)
     assert len(columns) == len(batch)
@@ -48,13 +50,13 @@ def test_columns_have_what_the_records_have(batch: list[tuple[Record, Stamp, Con
         begin, length = int(columns.body.positions[number]), int(columns.body.lengths[number])
         assert whole[begin : begin + length] == record.body
         assert int(columns.kinds[number]) == stored.stamp.kind
-        assert int(columns.place["queue_offset"][number]) == stamp.queue_offset
+        assert int(columns.stored["queue_offset"][number]) == stamp.queue_offset
         assert int(columns.status[number]) == facts.status
 
 
 @settings(max_examples=300)
 @given(st.binary(max_size=600))
-def test_random_bytes_raise_nothing_but_the_format_error(noise: bytes) -> None:
+def test_random_bytes_raise_only_a_format_error(noise: bytes) -> None:
     data = (len(noise) + 4 + 109).to_bytes(4, "big") + b"LMQ\x01" + noise + bytes(109)
     found = scan(data, version=1)
     faults = find_faults_v1(RecordColumnsV1(data, found.starts))

@@ -1,4 +1,4 @@
-"""One record of version 1: the original storage document's layout, byte for byte."""
+"""One record of version 1: the original layout, byte for byte."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.limits import RecordLimits
 from litemq.format.v1.record import decode_record_v1, encode_record_v1
-from litemq.types import BodyCodec, ConsumerFacts, Durability, MessageStatus, MessageType, Record, RecordKind, Stamp
+from litemq.types import BodyCodec, ConsumerInfo, Durability, MessageStatus, MessageType, Record, RecordKind, Stamp
 from support.records import FACTS, RECORDS, STAMPS
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "record-v1.bin"
@@ -30,13 +30,20 @@ RECORD = Record(
     born_host="10.0.0.1",
 )
 STAMP = Stamp(
-    commitlog_offset=8192, queue_offset=11, store_timestamp=1_766_547_877_300, queue_id=3, kind=RecordKind.HALF, consume_count=70_000
+    commitlog_offset=8192,
+    queue_offset=11,
+    store_timestamp=1_766_547_877_300,
+    queue_id=3,
+    kind=RecordKind.HALF,
+    consume_count=70_000,
 )
-FACTS_V1 = ConsumerFacts(MessageStatus.PREPARED, broadcast=True, store_host="10.0.0.2:10911", consume_start_time=5, consume_end_time=6)
+FACTS_V1 = ConsumerInfo(
+    MessageStatus.PREPARED, broadcast=True, store_host="10.0.0.2:10911", consume_start_time=5, consume_end_time=6
+)
 
 
 def golden_bytes() -> bytes:
-    """The record above, written by hand, field by field."""
+    """Return the record above, encoded by hand."""
     data = b"".join(
         [
             b"LMQ\x01",  # magic
@@ -84,7 +91,7 @@ def test_golden_bytes_are_read_back() -> None:
 
 
 @given(RECORDS, STAMPS, FACTS)
-def test_every_field_that_the_layout_has_round_trips(record: Record, stamp: Stamp, facts: ConsumerFacts) -> None:
+def test_every_field_that_the_layout_has_round_trips(record: Record, stamp: Stamp, facts: ConsumerInfo) -> None:
     plain = record._replace(codec=BodyCodec.NONE, encrypted=False)
     encoded = encode_record_v1(plain, stamp, facts)
     stored = decode_record_v1(b"before" + encoded + b"behind", 6)
@@ -105,13 +112,15 @@ def test_every_field_that_the_layout_has_round_trips(record: Record, stamp: Stam
         (MessageStatus.ROLLBACK, MessageType.TRANSACTION, RecordKind.HALF),
     ],
 )
-def test_the_kind_follows_from_status_and_type(status: MessageStatus, message_type: MessageType, kind: RecordKind) -> None:
-    stored = decode_record_v1(encode_record_v1(Record("t", type=message_type), Stamp(), ConsumerFacts(status)))
+def test_the_kind_follows_from_status_and_type(
+    status: MessageStatus, message_type: MessageType, kind: RecordKind
+) -> None:
+    stored = decode_record_v1(encode_record_v1(Record("t", type=message_type), Stamp(), ConsumerInfo(status)))
     assert stored.stamp is not None
     assert stored.stamp.kind is kind
 
 
-def test_a_broadcast_message_says_so_by_default() -> None:
+def test_a_broadcast_message_has_the_flag_by_default() -> None:
     stored = decode_record_v1(encode_record_v1(Record("t", type=MessageType.BROADCAST), Stamp()))
     assert stored.facts is not None
     assert stored.facts.broadcast
@@ -128,7 +137,7 @@ def test_a_broadcast_message_says_so_by_default() -> None:
         Record("t", bytes(5 << 20)),
     ],
 )
-def test_what_the_layout_cannot_say_is_refused(record: Record) -> None:
+def test_records_that_do_not_fit_the_layout_are_refused(record: Record) -> None:
     with pytest.raises(InvalidArgumentError, match="version 1"):
         encode_record_v1(record, Stamp())
 
@@ -136,14 +145,14 @@ def test_what_the_layout_cannot_say_is_refused(record: Record) -> None:
 @pytest.mark.parametrize(
     ("record", "stamp", "facts"),
     [
-        (Record("t", type=9), Stamp(), ConsumerFacts()),  # type: ignore[arg-type]
-        (Record("t", tags="abc"), Stamp(), ConsumerFacts()),  # type: ignore[arg-type]
-        (Record("t", born_timestamp=-1), Stamp(), ConsumerFacts()),
-        (Record("t"), Stamp(queue_offset=-1), ConsumerFacts()),
-        (Record("t"), Stamp(), ConsumerFacts(status=9)),  # type: ignore[arg-type]
+        (Record("t", type=9), Stamp(), ConsumerInfo()),  # type: ignore[arg-type]
+        (Record("t", tags="abc"), Stamp(), ConsumerInfo()),  # type: ignore[arg-type]
+        (Record("t", born_timestamp=-1), Stamp(), ConsumerInfo()),
+        (Record("t"), Stamp(queue_offset=-1), ConsumerInfo()),
+        (Record("t"), Stamp(), ConsumerInfo(status=9)),  # type: ignore[arg-type]
     ],
 )
-def test_nothing_is_written_that_cannot_be_read(record: Record, stamp: Stamp, facts: ConsumerFacts) -> None:
+def test_every_encoded_record_can_be_decoded(record: Record, stamp: Stamp, facts: ConsumerInfo) -> None:
     with pytest.raises(InvalidArgumentError):
         encode_record_v1(record, stamp, facts)
 
@@ -177,13 +186,13 @@ def _put(at: int, value: bytes) -> bytes:
         (_put(170, b"\xff"), "field"),
     ],
 )
-def test_what_is_no_record_is_refused(damaged: bytes, problem: str) -> None:
+def test_invalid_bytes_are_refused(damaged: bytes, problem: str) -> None:
     with pytest.raises(RecordFormatError) as caught:
         decode_record_v1(damaged)
     assert caught.value.problem == problem
 
 
-def test_a_name_may_stand_but_once() -> None:
+def test_a_property_name_must_be_unique() -> None:
     two = encode_record_v1(Record("t", properties={"a": "1", "b": "2"}), Stamp())
     with pytest.raises(RecordFormatError, match="repeated-property"):
         decode_record_v1(two.replace(b"\x00\x01b", b"\x00\x01a"))

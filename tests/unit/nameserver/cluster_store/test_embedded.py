@@ -1,4 +1,4 @@
-"""The embedded store: what was put is there after any kind of stop; a damaged file never stops a NameServer, nor is it believed."""
+"""The embedded store: registrations survive every kind of stop; damage is detected and replaced."""
 
 import logging
 import os
@@ -34,7 +34,7 @@ def _contents(path: Path) -> list[StoredBroker]:
         store.close()
 
 
-def test_what_was_put_is_there_after_a_restart(path: Path) -> None:
+def test_brokers_survive_a_restart(path: Path) -> None:
     store: ClusterStore = EmbeddedStore(path)
     for name in ("b", "a", "c"):
         store.put_broker(_broker(name))
@@ -54,7 +54,7 @@ def test_without_a_path_it_is_in_memory() -> None:
     store.close()
 
 
-def test_what_was_put_survives_sigkill(path: Path) -> None:
+def test_brokers_survive_sigkill(path: Path) -> None:
     program = (
         "import os, pathlib, signal, sys\n"
         "from litemq.nameserver.cluster_store.embedded import EmbeddedStore\n"
@@ -70,7 +70,7 @@ def test_what_was_put_survives_sigkill(path: Path) -> None:
     assert [broker.facts.name for broker in _contents(path)] == [f"b{n:02}" for n in range(50)]
 
 
-def test_one_file_is_one_nameservers(path: Path) -> None:
+def test_a_file_has_one_nameserver(path: Path) -> None:
     store = EmbeddedStore(path)
     with pytest.raises(StoreLockedError, match="another NameServer has"):
         EmbeddedStore(path)
@@ -90,10 +90,10 @@ def test_a_damaged_file_is_set_aside(path: Path, damage: bytes, caplog: pytest.L
     if damage:
         assert path.with_name("cluster.db.damaged").read_bytes() == damage
         (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-        assert "begun anew" in record.getMessage()
+        assert "created a new one" in record.getMessage()
 
 
-def test_a_flipped_bit_or_a_cut_is_never_believed(path: Path) -> None:
+def test_flipped_bits_and_truncation_are_detected(path: Path) -> None:
     store = EmbeddedStore(path)
     written = [_broker("a", topics=160), _broker("b", silent=True)]
     for broker in written:
@@ -110,7 +110,7 @@ def test_a_flipped_bit_or_a_cut_is_never_believed(path: Path) -> None:
         try:
             found = _contents(path)
         except StorageError as error:
-            if "upgrade it" not in str(error):  # which it is where the bit was the version's
+            if "upgrade the NameServer" not in str(error):  # which it is where the bit was the version's
                 raise
             continue
         assert all(broker in written for broker in found)
@@ -138,12 +138,12 @@ def test_a_newer_file_is_left_alone(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version=9")
     connection.close()
-    with pytest.raises(StorageError, match="upgrade it"):
+    with pytest.raises(StorageError, match="upgrade the NameServer"):
         EmbeddedStore(path)
     assert not path.with_name("cluster.db.damaged").exists()
 
 
-def test_what_stands_in_the_way_is_named(tmp_path: Path) -> None:
+def test_the_error_names_the_path(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="Choose another data_path"):
         EmbeddedStore(tmp_path)
     (tmp_path / "file").touch()
@@ -152,7 +152,7 @@ def test_what_stands_in_the_way_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_without_the_right_to_write(tmp_path: Path) -> None:
+def test_a_directory_without_write_permission(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(StorageError, match="the right to write"):
         EmbeddedStore(tmp_path / "cluster.db")

@@ -1,4 +1,4 @@
-"""The options of litemq-log: Spark's strings, checked."""
+"""Options of litemq-log, parsed from Spark's strings."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_everything_is_read() -> None:
         ({"paths": "[1]"}, "JSON list"),
         ({"path": "/a", "mode": "dropmalformed"}, "failfast or permissive"),
         ({"path": "/a", "includesystem": "yes"}, "true or false"),
-        ({"path": "/a", "topic": "a,,b"}, "with commas between"),
+        ({"path": "/a", "topic": "a,,b"}, "separated by commas"),
         ({"path": "/a", "minpartitions": "0"}, "minPartitions='0'"),
         ({"path": "/a", "minpartitions": "many"}, "minPartitions='many'"),
         ({"path": "/a", "maxpartitionbytes": "1k"}, "maxPartitionBytes='1k'"),
@@ -68,7 +68,14 @@ def test_what_cannot_be_used_is_said(options: dict[str, str], words: str) -> Non
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("65536", 65_536), ("64MB", 64 << 20), ("64MiB", 64 << 20), ("1g", 1 << 30), ("100000b", 100_000), ("128 k", 128 << 10)],
+    [
+        ("65536", 65_536),
+        ("64MB", 64 << 20),
+        ("64MiB", 64 << 20),
+        ("1g", 1 << 30),
+        ("100000b", 100_000),
+        ("128 k", 128 << 10),
+    ],
 )
 def test_sizes(text: str, value: int) -> None:
     assert LogOptions.parse({"path": "/a", "maxpartitionbytes": text}).max_partition_bytes == value
@@ -79,5 +86,5 @@ def test_patterns_are_resolved_and_nothing_is_read_twice(tmp_path: Path) -> None
         (tmp_path / name).mkdir()
     options = LogOptions((str(tmp_path / "broker-*"), f"file://{tmp_path / 'broker-a'}"))
     assert options.found_paths() == [tmp_path / "broker-a", tmp_path / "broker-b"]
-    with pytest.raises(InvalidArgumentError, match="nothing is like"):
+    with pytest.raises(InvalidArgumentError, match="no path matches"):
         LogOptions((str(tmp_path / "x*"),)).found_paths()

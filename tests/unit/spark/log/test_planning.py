@@ -1,4 +1,4 @@
-"""Logs read in parts, without Spark: every message once, in whatever parts; damage is named; nothing unconfirmed, deleted or the broker's own."""
+"""Logs read in parts: every confirmed user message once, and damage reported."""
 
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,12 @@ def read(options: LogOptions, selection: RowSelection | None = None) -> tuple[li
 
 
 def fill(data: Path, count: int = 600, clock: FakeClock | None = None, size: int = 400) -> DiskStore:
-    """A store of several segments, two topics with records of many sizes."""
+    """Create a store of several segments and two topics with records of many sizes."""
     store = open_store(data, clock)
     for first in range(0, count, 50):
-        records = [Record("orders", b"%d" % n + b"x" * (n * 37 % size), keys=(f"k{n}",)) for n in range(first, first + 50)]
+        records = [
+            Record("orders", b"%d" % n + b"x" * (n * 37 % size), keys=(f"k{n}",)) for n in range(first, first + 50)
+        ]
         send(store, records, [n % 4 for n in range(50)])
         send(store, [Record("news", b"news %d" % first)], 1)
         if clock is not None:
@@ -94,7 +96,7 @@ def test_a_queue_file_that_lies_cuts_nothing(tmp_path: Path) -> None:
 
 
 def test_a_record_in_a_body_is_no_border(tmp_path: Path) -> None:
-    """A producer may write whole records, stamped for the place where they will stand: nobody begins to read there."""
+    """A body may contain complete records, stamped for their position: no part begins there."""
     store = open_store(tmp_path)
     send(store, [Record("orders", b"first")])
     start = store.confirm_offset
@@ -151,7 +153,7 @@ def test_a_topic_that_was_made_again_has_only_its_new_messages(tmp_path: Path) -
 
 @pytest.mark.parametrize("what", ["missing", "damaged", "old"])
 def test_topics_are_known_without_a_current_topics_json(tmp_path: Path, what: str) -> None:
-    """A broker that was killed has the topic in its log, and not in the file."""
+    """A killed broker has the topic in its log but not in the file."""
     store = open_store(tmp_path)
     store.checkpoint()
     before = (tmp_path / "topics.json").read_bytes()
@@ -194,7 +196,9 @@ def test_a_span_of_time(tmp_path: Path) -> None:
 
 def test_the_broker_is_named(tmp_path: Path) -> None:
     DiskStore(tmp_path / "a", CONFIG, FakeClock(), broker_name="broker-a").close()
-    send(store := DiskStore(tmp_path / "a", CONFIG, FakeClock()), [Record("orders", b"1")])  # who has no name changes none
+    send(
+        store := DiskStore(tmp_path / "a", CONFIG, FakeClock()), [Record("orders", b"1")]
+    )  # who has no name changes none
     store.close()
     send(store := open_store(tmp_path / "b"), [Record("orders", b"1")])
     store.close()
@@ -238,7 +242,7 @@ def test_a_damaged_record_is_told_and_the_others_are_read(tmp_path: Path, field:
 
 
 def test_a_record_that_belongs_elsewhere_is_damage(tmp_path: Path) -> None:
-    """Every checksum is right, and it is still not what was stored there."""
+    """Its checksums are valid, but it is at the wrong position."""
     store = open_store(tmp_path)
     send(store, [Record("orders", b"a" * 100) for _ in range(4)])
     store.close()
@@ -265,7 +269,7 @@ def test_what_retention_takes_between_planning_and_reading_is_said(tmp_path: Pat
     fill(tmp_path).close()
     parts = plan_parts(LogOptions((str(tmp_path),)))
     min((tmp_path / "commitlog").iterdir()).unlink()
-    with pytest.raises(StorageError, match="retention took it"):
+    with pytest.raises(StorageError, match="retention deleted it"):
         list(read_part(parts[0], RowSelection(NAMES)))
 
 
@@ -317,9 +321,9 @@ def test_zeros_behind_the_last_record_of_version_1(export: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     fill(tmp_path / "data", 50).close()
     (tmp_path / "text").write_text("not a log at all")
-    with pytest.raises(InvalidArgumentError, match="no file of version 1"):
+    with pytest.raises(InvalidArgumentError, match="not a file of version 1"):
         plan_parts(LogOptions((str(tmp_path / "text"),)))
-    with pytest.raises(InvalidArgumentError, match="a segment of a log"):
+    with pytest.raises(InvalidArgumentError, match="a log segment"):
         plan_parts(LogOptions((str(tmp_path / "data" / "commitlog" / f"{0:020d}"),)))
     with pytest.raises(InvalidArgumentError, match="does not exist"):
         plan_parts(LogOptions((str(tmp_path / "nothing"),)))

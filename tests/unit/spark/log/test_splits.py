@@ -1,4 +1,4 @@
-"""Logs in parts: every byte in exactly one, cut only where a record begins."""
+"""Splitting of logs: every byte in exactly one part, cut at record boundaries."""
 
 from itertools import pairwise
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What can be set, and what is refused."""
+"""Settings of the archive, and rejected values."""
 
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ from litemq.spark.pipelines.config import UNPARSED, ArchiveConfig
     [
         ({"topics": ("a",), "topic_pattern": "b"}, "exclude each other"),
         ({"topics": ("a/b",)}, "a/b"),
-        ({"topic_pattern": "("}, "is no pattern"),
+        ({"topic_pattern": "("}, "is not a valid regular expression"),
         ({"url": "http://x"}, "litemq://"),
-        ({"table": ""}, "name the folder"),
+        ({"table": ""}, "set the location"),
         ({"task_bytes": 1}, "choose"),
         ({"vacuum_keep_ms": 60_000}, "choose 3600000"),
         ({"max_rows_per_batch": 0}, "choose"),
@@ -44,7 +44,9 @@ def test_places_that_follow_from_the_tables() -> None:
 
 def test_a_file_with_parsed_topics_and_settings_of_spark(tmp_path: Path) -> None:
     file = tmp_path / "archive.toml"
-    file.write_text('[parsed.topics]\norders = "variant"\n"a.b" = "id bigint, n int"\n[spark.settings]\n"spark.driver.memory" = "2g"\n')
+    file.write_text(
+        '[parsed.topics]\norders = "variant"\n"a.b" = "id bigint, n int"\n[spark.settings]\n"spark.driver.memory" = "2g"\n'
+    )
     config: ArchiveConfig = build(ARCHIVE, resolve(ARCHIVE, flags={}, environment={}, file=file))
     assert dict(config.parsed) == {"orders": "variant", "a.b": "id bigint, n int"}
     assert dict(config.spark_settings) == {"spark.driver.memory": "2g"}
@@ -53,7 +55,7 @@ def test_a_file_with_parsed_topics_and_settings_of_spark(tmp_path: Path) -> None
 def test_the_same_by_a_flag() -> None:
     chosen = resolve(ARCHIVE, flags={"parsed": "orders=variant; payments=id bigint, n int"}, environment={})
     assert chosen["parsed"].value == {"orders": "variant", "payments": "id bigint, n int"}
-    with pytest.raises(ConfigurationError, match="texts by their names"):
+    with pytest.raises(ConfigurationError, match="names and strings"):
         resolve(ARCHIVE, flags={"parsed": "orders"}, environment={})
 
 

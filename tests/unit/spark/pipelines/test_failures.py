@@ -1,4 +1,4 @@
-"""Why a stream failed, in our words."""
+"""Conversion of Spark's failures to LiteMQ errors."""
 
 from litemq.errors import DataLossError, OverloadedError, PipelineFailedError
 from litemq.spark.pipelines.failures import litemq_error
@@ -6,7 +6,9 @@ from litemq.spark.pipelines.failures import litemq_error
 
 def test_ours_is_found_in_what_spark_says() -> None:
     error = litemq_error(
-        RuntimeError("[STREAM_FAILED] Query\nTraceback\nlitemq.errors.DataLossError: orders/a/0: offsets 1 … 4 are gone\n\tat java")
+        RuntimeError(
+            "[STREAM_FAILED] Query\nTraceback\nlitemq.errors.DataLossError: orders/a/0: offsets 1 … 4 are gone\n\tat java"
+        )
     )
     assert isinstance(error, DataLossError)
     assert str(error) == "orders/a/0: offsets 1 … 4 are gone"

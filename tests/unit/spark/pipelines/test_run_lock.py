@@ -1,4 +1,4 @@
-"""A second archive with the same checkpoint is refused; one after another is fine."""
+"""A second archive with the same checkpoint is rejected while the first one runs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from litemq.spark.pipelines.run_lock import hold_run_lock
 
 def test_a_second_one_is_refused_while_the_first_runs(tmp_path: Path) -> None:
     config = ArchiveConfig(table=str(tmp_path / "table"))
-    with hold_run_lock(config), pytest.raises(InvalidArgumentError, match="runs already"), hold_run_lock(config):
+    with hold_run_lock(config), pytest.raises(InvalidArgumentError, match="is already running"), hold_run_lock(config):
         pass
     with hold_run_lock(config):
         pass
 
 
 def test_another_table_is_another_archive(tmp_path: Path) -> None:
-    with hold_run_lock(ArchiveConfig(table=str(tmp_path / "one"))), hold_run_lock(ArchiveConfig(table=str(tmp_path / "other"))):
+    with (
+        hold_run_lock(ArchiveConfig(table=str(tmp_path / "one"))),
+        hold_run_lock(ArchiveConfig(table=str(tmp_path / "other"))),
+    ):
         pass
 
 

@@ -1,4 +1,4 @@
-"""What the archive says of itself."""
+"""Status of the archive."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_one_that_is_gone_is_told_from_one_that_runs(tmp_path: Path) -> None:
     assert read_status(config)["state"] == "running"
     assert config.status_file is not None
     config.status_file.write_text(json.dumps({**status.facts, "pid": 2**22 + 1}))  # above what there can be
-    assert "gone without a word" in dict(status_rows(read_status(config)))["state"]
+    assert "not running (it did not shut down)" in dict(status_rows(read_status(config)))["state"]
 
 
 def test_no_archive_has_run(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How a batch is dealt out: everything once, in order, in tasks of about one size."""
+"""Division of a batch into tasks: every message once, in order, in tasks of similar size."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +35,7 @@ def test_every_message_is_in_one_task(spans: list[QueueSpan], row_bytes: float, 
 
 
 def _chain(span: QueueSpan, mine: list[QueueSpan]) -> list[int]:
-    """Each part begins where the one before it ends."""
+    """Check that each part begins where the previous one ends."""
     if not mine:
         assert span.end == span.begin
         return []
@@ -44,7 +44,9 @@ def _chain(span: QueueSpan, mine: list[QueueSpan]) -> list[int]:
 
 
 def test_tasks_are_of_one_size() -> None:
-    tasks = plan_tasks([QueueSpan("a", "orders", 0, 0, 1_000_000), QueueSpan("a", "orders", 1, 0, 10)], lambda _: 1024.0, 128 * MIB, 2)
+    tasks = plan_tasks(
+        [QueueSpan("a", "orders", 0, 0, 1_000_000), QueueSpan("a", "orders", 1, 0, 10)], lambda _: 1024.0, 128 * MIB, 2
+    )
     sizes = [sum(span.end - span.begin for span in task) for task in tasks]
     assert len(tasks) == 8
     assert max(sizes) - min(sizes) <= 10

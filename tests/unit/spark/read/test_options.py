@@ -1,4 +1,4 @@
-"""What a query wants to read: Kafka's words, and which exclude each other."""
+"""Options of the source, named as in Spark's Kafka source, and their conflicts."""
 
 from typing import Literal
 
@@ -21,7 +21,7 @@ def test_the_least_that_must_be_said() -> None:
 
 def test_a_stream_may_begin_with_what_comes_next_and_a_batch_not() -> None:
     assert parse("stream", startingOffsets="earliest").start.default == EARLIEST
-    with pytest.raises(InvalidArgumentError, match="there is nothing behind the latest"):
+    with pytest.raises(InvalidArgumentError, match="there is nothing after the latest"):
         parse(startingOffsets="latest")
     with pytest.raises(InvalidArgumentError, match="there is nothing before the earliest"):
         parse(endingOffsets="earliest")
@@ -29,7 +29,8 @@ def test_a_stream_may_begin_with_what_comes_next_and_a_batch_not() -> None:
 
 def test_offsets_and_times_of_queues() -> None:
     options = parse(
-        startingOffsets='{"orders": {"0": 5, "broker-a/1": -2}}', endingOffsetsByTimestamp='{"orders": {"0": "1970-01-01T00:00:01Z"}}'
+        startingOffsets='{"orders": {"0": 5, "broker-a/1": -2}}',
+        endingOffsetsByTimestamp='{"orders": {"0": "1970-01-01T00:00:01Z"}}',
     )
     assert options.start.offsets == {"orders": {"0": 5, "broker-a/1": -2}}
     assert options.end.times_ms == {"orders": {"0": 1000}}
@@ -37,8 +38,12 @@ def test_offsets_and_times_of_queues() -> None:
 
 def test_a_time_for_all_comes_first_then_times_then_offsets() -> None:
     offsets, times = '{"orders": {"0": 5}}', '{"orders": {"0": 7}}'
-    assert parse(startingOffsets=offsets, startingOffsetsByTimestamp=times, startingTimestamp="9").start == Start(EARLIEST, time_ms=9)
-    assert parse(startingOffsets=offsets, startingOffsetsByTimestamp=times).start == Start(EARLIEST, times_ms={"orders": {"0": 7}})
+    assert parse(startingOffsets=offsets, startingOffsetsByTimestamp=times, startingTimestamp="9").start == Start(
+        EARLIEST, time_ms=9
+    )
+    assert parse(startingOffsets=offsets, startingOffsetsByTimestamp=times).start == Start(
+        EARLIEST, times_ms={"orders": {"0": 7}}
+    )
 
 
 def test_queues_can_be_named_by_number_and_broker() -> None:
@@ -53,12 +58,12 @@ def test_queues_can_be_named_by_number_and_broker() -> None:
         ("batch", {"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger is for spark.readStream only"),
         ("batch", {"groupId": "a"}, "groupId is for spark.readStream only"),
         ("stream", {"endingOffsets": "latest"}, "a stream has no end"),
-        ("stream", {"storedAfter": "5"}, "begin with startingTimestamp"),
+        ("stream", {"storedAfter": "5"}, "use startingTimestamp"),
         ("stream", {"groupId": "a", "groupIdPrefix": "b"}, "exclude each other"),
-        ("batch", {"startingOffsets": '{"orders": {"0": -3}}'}, "-3 is no offset"),
-        ("batch", {"startingOffsets": '{"orders": {"0": true}}'}, "True is no offset"),
+        ("batch", {"startingOffsets": '{"orders": {"0": -3}}'}, "invalid offset -3"),
+        ("batch", {"startingOffsets": '{"orders": {"0": true}}'}, "invalid offset True"),
         ("batch", {"startingOffsets": '{"orders": 5}'}, "topic 'orders': write it like"),
-        ("batch", {"startingOffsets": "early"}, "is no JSON"),
+        ("batch", {"startingOffsets": "early"}, "is not valid JSON"),
         ("batch", {"starting": "earliest"}, "no option 'starting'. Did you mean 'startingOffsets'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What to read next: every message once, no more than allowed, and nothing lost without a word."""
+"""Planning of reads: every message once, within the limits, and no silent loss."""
 
 import json
 import re
@@ -27,7 +27,13 @@ PLACES = [BrokerTopic("a", "orders", 2), BrokerTopic("b", "orders", 1), BrokerTo
 
 
 def queue(
-    number: int = 0, start_offset: int = 0, end_offset: int = 10, *, broker: str = "a", topic: str = "orders", identity: str = "16@1"
+    number: int = 0,
+    start_offset: int = 0,
+    end_offset: int = 10,
+    *,
+    broker: str = "a",
+    topic: str = "orders",
+    identity: str = "16@1",
 ) -> QueueBounds:
     return QueueBounds(broker, topic, number, start_offset, end_offset, identity)
 
@@ -51,7 +57,8 @@ def test_topics_by_name_and_by_pattern() -> None:
 
 def test_a_wrong_name_is_told_with_the_nearest() -> None:
     with pytest.raises(
-        TopicNotFoundError, match=r"no broker has topic 'ordrs'. Did you mean 'orders'\? Create it .* there is orders, users"
+        TopicNotFoundError,
+        match=r"no broker has topic 'ordrs'. Did you mean 'orders'\? Create it .* existing topics: orders, users",
     ):
         chosen_topics(options(topics=("ordrs",)), PLACES)
     with pytest.raises(InvalidArgumentError, match="set includeSystem to true"):
@@ -63,7 +70,9 @@ def test_queues_by_number_are_those_of_all_brokers() -> None:
     assert chosen_queues(options(), queues) == queues
     assert chosen_queues(options(assigned={"orders": ("0",)}), queues) == [queues[0], queues[2]]
     assert chosen_queues(options(assigned={"orders": ("b/0", "b/0")}), queues) == [queues[2]]
-    with pytest.raises(InvalidArgumentError, match="option assign: topic 'orders' has no queue '2'; there is a/0, a/1, b/0"):
+    with pytest.raises(
+        InvalidArgumentError, match="option assign: topic 'orders' has no queue '2'; its queues are a/0, a/1, b/0"
+    ):
         chosen_queues(options(assigned={"orders": ("2",)}), queues)
 
 
@@ -74,22 +83,32 @@ def test_edges() -> None:
     queues = [queue(0, 3, 10), queue(1, 0, 5)]
     assert edge_offsets(Start(EARLIEST), queues, never, "o") == {"orders/a/0": 3, "orders/a/1": 0}
     assert edge_offsets(Start(LATEST), queues, never, "o") == {"orders/a/0": 10, "orders/a/1": 5}
-    assert edge_offsets(Start(EARLIEST, offsets={"orders": {"0": 7, "a/1": -1}}), queues, never, "o") == {"orders/a/0": 7, "orders/a/1": 5}
-    assert edge_offsets(Start(EARLIEST, time_ms=4), queues, lambda _queue, ms: ms, "o") == {"orders/a/0": 4, "orders/a/1": 4}
+    assert edge_offsets(Start(EARLIEST, offsets={"orders": {"0": 7, "a/1": -1}}), queues, never, "o") == {
+        "orders/a/0": 7,
+        "orders/a/1": 5,
+    }
+    assert edge_offsets(Start(EARLIEST, time_ms=4), queues, lambda _queue, ms: ms, "o") == {
+        "orders/a/0": 4,
+        "orders/a/1": 4,
+    }
     at_end = edge_offsets(Start(LATEST, times_ms={"orders": {"0": 99}}), queues, lambda _queue, ms: ms, "o")
     assert at_end == {"orders/a/0": 10, "orders/a/1": 5}, "nothing above what is confirmed"
-    with pytest.raises(InvalidArgumentError, match="option o: topic 'users' has no queue '0'; there is none"):
+    with pytest.raises(InvalidArgumentError, match="option o: topic 'users' has no queue '0'; its queues are none"):
         edge_offsets(Start(EARLIEST, offsets={"users": {"0": 7}}), queues, never, "o")
 
 
 def test_a_batch_says_what_is_not_there() -> None:
     queues = [queue(0, 3, 10)]
-    assert batch_spans({"orders/a/0": 3}, {"orders/a/0": 8}, queues, fail_on_data_loss=True) == [QueueSpan("a", "orders", 0, 3, 8)]
+    assert batch_spans({"orders/a/0": 3}, {"orders/a/0": 8}, queues, fail_on_data_loss=True) == [
+        QueueSpan("a", "orders", 0, 3, 8)
+    ]
     assert batch_spans({"orders/a/0": 10}, {"orders/a/0": 10}, queues, fail_on_data_loss=True) == []
     for first, last in ((2, 8), (5, 11), (11, 11)):
-        with pytest.raises(DataLossError, match=r"it has 3 … 10\. Ask for those"):
+        with pytest.raises(DataLossError, match=r"it has 3 … 10\. Request those"):
             batch_spans({"orders/a/0": first}, {"orders/a/0": last}, queues, fail_on_data_loss=True)
-    assert batch_spans({"orders/a/0": 0}, {"orders/a/0": 50}, queues, fail_on_data_loss=False) == [QueueSpan("a", "orders", 0, 3, 10)]
+    assert batch_spans({"orders/a/0": 0}, {"orders/a/0": 50}, queues, fail_on_data_loss=False) == [
+        QueueSpan("a", "orders", 0, 3, 10)
+    ]
 
 
 # A stream
@@ -101,7 +120,9 @@ def test_offsets_are_the_same_text_when_they_are_equal() -> None:
     assert Offsets.from_json(json.loads(json.dumps(one.to_json()))) == one
 
 
-@pytest.mark.parametrize("stored", [{}, {"queues": 5, "topics": {}}, {"queues": {"a": "x"}, "topics": {}}, {"orders": {"0": 5}}])
+@pytest.mark.parametrize(
+    "stored", [{}, {"queues": 5, "topics": {}}, {"queues": {"a": "x"}, "topics": {}}, {"orders": {"0": 5}}]
+)
 def test_a_checkpoint_of_another_source_is_found_out(stored: dict[str, object]) -> None:
     with pytest.raises(CheckpointMismatchError, match="was not written by the litemq source"):
         Offsets.from_json(stored)
@@ -122,8 +143,12 @@ def test_a_topic_that_is_not_wanted_any_more_is_forgotten() -> None:
 @pytest.mark.parametrize(
     ("at", "identity", "said"),
     [
-        (1, "16@1", r"offsets 1 … 2 are gone .* retention took them\. To go on without them, set failOnDataLoss to false"),
-        (1, "16@0", r"offsets 1 … 2 are gone .* created anew"),
+        (
+            1,
+            "16@1",
+            r"offsets 1 … 2 were lost .* deleted by retention\. To continue without them, set failOnDataLoss to false",
+        ),
+        (1, "16@0", r"offsets 1 … 2 were lost .* then recreated"),
     ],
 )
 def test_what_is_lost_is_said_or_left_out(at: int, identity: str, said: str) -> None:
@@ -135,7 +160,7 @@ def test_what_is_lost_is_said_or_left_out(at: int, identity: str, said: str) -> 
 
 def test_queues_that_are_gone_are_a_loss() -> None:
     start = Offsets({"orders/a/0": 3, "orders/a/1": 3}, {"orders/a": "16@1"})
-    with pytest.raises(DataLossError, match="orders/a/1: no broker has these queues any more"):
+    with pytest.raises(DataLossError, match="orders/a/1: the query has read these queues before"):
         resumed_offsets(start, [queue(0)], fail_on_data_loss=True)
     assert resumed_offsets(start, [queue(0)], fail_on_data_loss=False).queues == {"orders/a/0": 3}
 
@@ -144,13 +169,15 @@ def test_queues_that_are_gone_are_a_loss() -> None:
 @pytest.mark.parametrize(("at", "identity"), [(11, "16@1"), (11, "16@2"), (5, "16@2")])
 def test_another_cluster_is_never_read_by_mistake(at: int, identity: str, fail_on_data_loss: bool) -> None:
     start = Offsets({"orders/a/0": at}, {"orders/a": identity})
-    with pytest.raises(CheckpointMismatchError, match="it is another cluster's, or its broker has lost its data"):
+    with pytest.raises(CheckpointMismatchError, match="it belongs to another cluster, or its broker has lost its data"):
         resumed_offsets(start, [queue(0, 3, 10)], fail_on_data_loss=fail_on_data_loss)
 
 
-def test_a_topic_that_was_created_anew_goes_on_where_it_was_read_to_its_end() -> None:
+def test_a_recreated_topic_continues_where_it_was_read_to_its_end() -> None:
     start = Offsets({"orders/a/0": 3}, {"orders/a": "16@1"})
-    assert resumed_offsets(start, [queue(0, 3, 10, identity="17@5")], fail_on_data_loss=True).topics == {"orders/a": "17@5"}
+    assert resumed_offsets(start, [queue(0, 3, 10, identity="17@5")], fail_on_data_loss=True).topics == {
+        "orders/a": "17@5"
+    }
 
 
 def test_a_new_queue_is_read_from_the_next_batch_on() -> None:
@@ -161,7 +188,9 @@ def test_a_new_queue_is_read_from_the_next_batch_on() -> None:
 
 
 @given(
-    st.dictionaries(st.sampled_from([f"t/b/{i}" for i in range(6)]), st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1),
+    st.dictionaries(
+        st.sampled_from([f"t/b/{i}" for i in range(6)]), st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1
+    ),
     st.integers(1, 120),
 )
 def test_no_more_than_allowed_and_in_the_end_everything(queues: dict[str, tuple[int, int]], limit: int) -> None:
@@ -185,10 +214,16 @@ _SPANS = st.lists(
 
 
 @given(_SPANS, st.integers(1, 9) | st.none(), st.integers(1, 5000) | st.none(), st.integers(1, 4000))
-def test_tasks_have_every_message_once(spans: list[QueueSpan], min_tasks: int | None, limit: int | None, row_bytes: int) -> None:
+def test_tasks_have_every_message_once(
+    spans: list[QueueSpan], min_tasks: int | None, limit: int | None, row_bytes: int
+) -> None:
     limit = None if limit is None else max(limit, 50)
     parts = pack_tasks(
-        spans, lambda topic: row_bytes * (1 + (topic == "u")), min_tasks=min_tasks, max_records=limit, partition_bytes=1 << 20
+        spans,
+        lambda topic: row_bytes * (1 + (topic == "u")),
+        min_tasks=min_tasks,
+        max_records=limit,
+        partition_bytes=1 << 20,
     )
     pieces = sorted(piece for part in parts for piece in part)
     joined: list[QueueSpan] = []

@@ -1,4 +1,4 @@
-"""Filters that leave whole queues and parts of them out; they never leave out a row that is wanted."""
+"""Filter pushdown: skips queues and offset ranges, but never a matching row."""
 
 from datetime import UTC, datetime
 
@@ -32,7 +32,9 @@ def test_topics_and_brokers() -> None:
     assert narrowed.wants_topic(BrokerTopic("a", "orders", 1))
     assert not narrowed.wants_topic(BrokerTopic("b", "orders", 1))
     assert not narrowed.wants_topic(BrokerTopic("a", "other", 1))
-    assert not ReadScope.from_filters([EqualTo(("topic",), "x"), EqualTo(("topic",), "y")]).wants_topic(BrokerTopic("a", "x", 1))
+    assert not ReadScope.from_filters([EqualTo(("topic",), "x"), EqualTo(("topic",), "y")]).wants_topic(
+        BrokerTopic("a", "x", 1)
+    )
 
 
 def test_queues_and_offsets() -> None:
@@ -51,7 +53,11 @@ def test_times_keep_the_millisecond_on_either_side() -> None:
     assert cut(GreaterThan(("store_timestamp",), moment)) == (14, 20)
     assert cut(LessThan(("store_timestamp",), moment)) == (10, 17)
     assert cut(EqualTo(("store_timestamp",), moment)) == (14, 17)
-    narrowed = ReadScope.from_filters([LessThan(("store_timestamp",), moment)]).with_times(12, 16).cut(SPAN, lambda _span, ms: ms)
+    narrowed = (
+        ReadScope.from_filters([LessThan(("store_timestamp",), moment)])
+        .with_times(12, 16)
+        .cut(SPAN, lambda _span, ms: ms)
+    )
     assert narrowed == SPAN._replace(begin=12, end=16)
 
 

@@ -1,4 +1,4 @@
-"""A task's files: one for each topic and hour, sorted, and every row in them as it was."""
+"""Files of a task: one per topic and hour, sorted, with every row unchanged."""
 
 from pathlib import Path
 
@@ -45,20 +45,31 @@ def test_a_file_has_one_topic_and_one_hour(tmp_path: Path) -> None:
     found = {(file.partition["topic"], file.partition["store_hour"]): file.rows for file in files}
     assert found == {("orders", "11"): 5, ("orders", "12"): 7, ("payments", "12"): 2}
     for file in files:
-        keys = pq.read_table(tmp_path / file.path, columns=["broker", "queue_id", "queue_offset"], partitioning=None).to_pylist()
+        keys = pq.read_table(
+            tmp_path / file.path, columns=["broker", "queue_id", "queue_offset"], partitioning=None
+        ).to_pylist()
         assert keys == sorted(keys, key=lambda row: (row["broker"], row["queue_id"], row["queue_offset"]))
-        assert Path(file.path).parent.as_posix().startswith(f"topic={file.partition['topic']}/store_date=2023-11-15/store_hour=")
+        assert (
+            Path(file.path)
+            .parent.as_posix()
+            .startswith(f"topic={file.partition['topic']}/store_date=2023-11-15/store_hour=")
+        )
 
 
 def test_midnight_begins_a_day(tmp_path: Path) -> None:
     midnight = NOON_MS + 12 * HOUR_MS
     files = written(str(tmp_path), rows("orders", 0, range(2), at_ms=midnight - 1))
-    assert [(file.partition["store_date"], file.partition["store_hour"]) for file in files] == [("2023-11-15", "23"), ("2023-11-16", "0")]
+    assert [(file.partition["store_date"], file.partition["store_hour"]) for file in files] == [
+        ("2023-11-15", "23"),
+        ("2023-11-16", "0"),
+    ]
 
 
 def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "_OPEN_FILES", 3)
-    files = written(str(tmp_path), *(rows("orders", queue, range(8), at_ms=NOON_MS, step_ms=HOUR_MS) for queue in range(2)))
+    files = written(
+        str(tmp_path), *(rows("orders", queue, range(8), at_ms=NOON_MS, step_ms=HOUR_MS) for queue in range(2))
+    )
     assert len(files) == 16
     assert sum(file.rows for file in files) == 16
 
@@ -75,7 +86,9 @@ def test_what_is_buffered_becomes_row_groups(tmp_path: Path, monkeypatch: pytest
 
 def test_the_largest_is_flushed_when_all_are_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "_BUFFERED_BYTES", 1)
-    files = written(str(tmp_path), rows("orders", 0, range(4), step_ms=HOUR_MS), rows("orders", 1, range(4), step_ms=HOUR_MS))
+    files = written(
+        str(tmp_path), rows("orders", 0, range(4), step_ms=HOUR_MS), rows("orders", 1, range(4), step_ms=HOUR_MS)
+    )
     for file in files:
         with pq.ParquetFile(tmp_path / file.path) as parquet:
             assert (parquet.num_row_groups, file.rows) == (2, 2)

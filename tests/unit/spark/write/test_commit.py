@@ -1,4 +1,4 @@
-"""The decision about a batch: the same at all brokers, wherever a driver dies and whatever its successor writes."""
+"""Commit of a batch: the same decision at all brokers, whenever a driver dies."""
 
 from __future__ import annotations
 
@@ -11,18 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.errors import InvalidArgumentError, LiteMQError
-from litemq.proto.wire_pb2 import AbortSinkRequest, CommitSinkRequest, DescribeSinkRequest, Opcode, SinkAnswer, SinkShare, Winner
+from litemq.proto.wire_pb2 import (
+    AbortSinkRequest,
+    CommitSinkRequest,
+    DescribeSinkRequest,
+    Opcode,
+    SinkAnswer,
+    SinkShare,
+    Winner,
+)
 from litemq.spark.write.commit import abort, commit, decided_plans
 
 QUERY = "q"
 
 
 class Died(Exception):  # noqa: N818  it is no error
-    """The driver is no more."""
+    """The driver has died."""
 
 
 class Broker:
-    """What a broker does with halves and decisions."""
+    """A broker's handling of halves and decisions."""
 
     def __init__(self) -> None:
         self.halves: dict[tuple[int, int, int], list[str]] = {}  # batch, partition, attempt
@@ -52,7 +60,7 @@ class Broker:
 
 
 class Cluster:
-    """Brokers, and a driver that may die before or behind any of its requests."""
+    """Brokers, and a driver that may die before or after any request."""
 
     def __init__(self, names: str, deaths: Iterator[int]) -> None:
         self.brokers = {name: Broker() for name in names}
@@ -73,7 +81,7 @@ class Cluster:
 
 
 def _run(cluster: Cluster, batch: int, rows: list[list[str]], spread: Iterator[int], attempts: Iterator[int]) -> None:
-    """A driver and its tasks, one a partition: each row goes to any broker, as chance has it."""
+    """Run a driver and its tasks, one per partition; each row goes to a random broker."""
     names = sorted(cluster.brokers)
     shares: dict[str, list[Winner]] = {}
     decided = False
@@ -97,7 +105,9 @@ def _run(cluster: Cluster, batch: int, rows: list[list[str]], spread: Iterator[i
     spread=st.lists(st.integers(0, 5), min_size=1, max_size=24),
     partitions=st.integers(1, 3),
 )
-def test_each_row_is_there_once_wherever_a_driver_dies(names: str, deaths: list[int], spread: list[int], partitions: int) -> None:
+def test_each_row_is_there_once_wherever_a_driver_dies(
+    names: str, deaths: list[int], spread: list[int], partitions: int
+) -> None:
     cluster = Cluster(names, iter([*deaths, 10_000]))
     chance = (spread[number % len(spread)] + number // 7 for number in count())
     attempts = count()
@@ -121,7 +131,7 @@ def test_one_broker_needs_no_plan() -> None:
 
 
 def test_a_faster_drivers_decision_is_followed() -> None:
-    """Two drivers of one query at once: the second one's winners at the other broker must not count beside the first one's."""
+    """Two concurrent drivers of one query: only the winners of the first decision count."""
     cluster = Cluster("ab", iter([3, 10_000]))  # the first dies when the first broker has decided
     a, b = cluster.brokers["a"], cluster.brokers["b"]
     for attempt in (1, 2):

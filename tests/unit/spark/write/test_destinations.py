@@ -1,4 +1,4 @@
-"""Which queue a row goes to: the one that a client would choose for its key, or any."""
+"""Destination queues: the client's choice for a key, or any queue."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.client.engine.routes import BrokerPlace, Route, queue_of_key
+from litemq.client.engine.routes import BrokerAddress, Route, queue_for_key
 from litemq.errors import InvalidArgumentError, NoRouteError
 from litemq.spark.write.destinations import Queue, TopicQueues, portions
 from litemq.types import Durability, priority_class
 
 DISK = Durability.DISK
-PLAIN = Route("orders", (BrokerPlace("a", "h", 1, 2, DISK), BrokerPlace("b", "h", 2, 3, DISK)))
-PRIORITIES = Route("orders", (BrokerPlace("a", "h", 1, 16, DISK, has_priorities=True), BrokerPlace("b", "h", 2, 4, DISK)))
+PLAIN = Route("orders", (BrokerAddress("a", "h", 1, 2, DISK), BrokerAddress("b", "h", 2, 3, DISK)))
+PRIORITIES = Route(
+    "orders", (BrokerAddress("a", "h", 1, 16, DISK, has_priorities=True), BrokerAddress("b", "h", 2, 4, DISK))
+)
 
 
 def _rows(**columns: Sequence[object]) -> pa.RecordBatch:
@@ -44,7 +46,7 @@ def test_a_key_goes_where_a_client_sends_it(keys: list[str | None]) -> None:
     places = PLAIN.queues
     for body, key in zip(bodies, keys, strict=True):
         place = order[body]
-        assert (place and place[:2]) == (places[queue_of_key(key, len(places))] if key else None)
+        assert (place and place[:2]) == (places[queue_for_key(key, len(places))] if key else None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 255) | st.none(), st.sampled_from(["", "k", "l"])), min_size=1, max_size=40))
@@ -58,7 +60,7 @@ def test_a_priority_has_queues_of_its_own(rows: list[tuple[int | None, str]]) ->
         assert (queue is None) is (key == "")
         if queue is not None:
             assert queue.broker == "a"  # b has the topic without priorities
-            assert queue.queue_id == number + 8 * queue_of_key(key, 2)
+            assert queue.queue_id == number + 8 * queue_for_key(key, 2)
 
 
 def test_turns_go_over_brokers_first_and_over_all_queues() -> None:

@@ -1,4 +1,4 @@
-"""Halves arrive once and in their order, whatever becomes of connections and answers."""
+"""Sender of halves: stored once and in order, despite lost connections and answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, OverloadedError, ProtocolError, SequenceGapError
+from litemq.errors import (
+    ConnectionLostError,
+    InvalidArgumentError,
+    LiteMQError,
+    OverloadedError,
+    ProtocolError,
+    SequenceGapError,
+)
 from litemq.net.blocking import BlockingAnswer
 from litemq.proto.wire_pb2 import Attempt, Opcode, SendHalvesAnswer, SendHalvesRequest
 from litemq.spark.brokers import BlockingCluster, RetryDeadline
@@ -24,7 +31,7 @@ GOOD, REFUSED, LOST_BEFORE, LOST_BEHIND = range(4)
 
 
 class FakePeer:
-    """A broker's side of a connection: each request has a fate."""
+    """The broker's side of a connection, with a scripted outcome per request."""
 
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker
@@ -62,7 +69,7 @@ class FakePeer:
 
 
 class FakeBroker:
-    """Stores records of one byte each, as the real one counts them."""
+    """A broker that stores records of one byte and counts them."""
 
     def __init__(self, fates: Iterator[int]) -> None:
         self.fates = fates
@@ -83,7 +90,7 @@ class FakeBroker:
 
 
 class FakeLinks:
-    """Connections that come back."""
+    """Connections that recover."""
 
     retry_timeout_s = 5.0
 
@@ -118,7 +125,9 @@ def _queue(broker: str, number: int) -> Queue:
     sends=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 1), st.integers(1, 5)), max_size=20),
     window=st.integers(0, 20),
 )
-def test_everything_is_there_once_and_in_order(fates: list[int], sends: list[tuple[str, int, int]], window: int) -> None:
+def test_everything_is_there_once_and_in_order(
+    fates: list[int], sends: list[tuple[str, int, int]], window: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(half_sender, "_WINDOW_BYTES", window)
         chance = iter(fates)
@@ -150,7 +159,7 @@ def test_a_broker_that_takes_less_than_it_was_sent_is_not_believed() -> None:
     broker.take = lambda *_: SendHalvesAnswer(next=1).SerializeToString()  # type: ignore[method-assign]
     sender = _sender(a=broker)
     sender.send("orders", _queue("a", 0), memoryview(b"xy"), 2)
-    with pytest.raises(ProtocolError, match="took 1 records of 2"):
+    with pytest.raises(ProtocolError, match="stored 1 of 2 records"):
         sender.finish()
 
 

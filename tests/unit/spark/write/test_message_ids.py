@@ -1,4 +1,4 @@
-"""Ids by the thousand are as those that are made one by one."""
+"""Bulk message ids have the format of single ones."""
 
 import re
 

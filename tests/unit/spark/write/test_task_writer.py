@@ -1,4 +1,4 @@
-"""Rows become requests: each of one queue, of a bounded size, and with every column in its record."""
+"""Requests of a task: one queue each, of limited size, with every column in the record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.client.engine.routes import queue_of_key
+from litemq.client.engine.routes import queue_for_key
 from litemq.errors import InvalidArgumentError, NoRouteError
 from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
@@ -29,12 +29,17 @@ ATTEMPT = Attempt(query="q", batch=3, partition=1, attempt=77)
 
 
 def _state(name: str, *, alive: bool = True, has_priorities: bool = False) -> BrokerState:
-    topics = [TopicQueues(topic=topic, queues=16 if has_priorities else 2, has_priorities=has_priorities) for topic in ("orders", "bills")]
-    return BrokerState(facts=BrokerFacts(name=name, host="h", port=1, default_durability=Durability.DISK, topics=topics), alive=alive)
+    topics = [
+        TopicQueues(topic=topic, queues=16 if has_priorities else 2, has_priorities=has_priorities)
+        for topic in ("orders", "bills")
+    ]
+    return BrokerState(
+        facts=BrokerFacts(name=name, host="h", port=1, default_durability=Durability.DISK, topics=topics), alive=alive
+    )
 
 
 class FakeCluster:
-    """Keeps every request, and says that it is stored."""
+    """A cluster that records every request and confirms it."""
 
     retry_timeout_s = 1.0
 
@@ -86,13 +91,25 @@ def test_every_column_has_its_field() -> None:
     assert cluster.write(rows) == {"a": 2}
     one, two = sorted(cluster.records, key=lambda record: record.body)
     assert (one.topic, one.body, one.keys, one.tags, one.properties) == ("orders", b"x", ("k",), ("t", "u"), {"p": "q"})
-    assert (one.sharding_key, one.message_id, one.type, one.transaction_id) == ("cart", "mine", MessageType.DELAY, "q/3/1/77")
-    assert one.delay_time == int(dt.datetime(2030, 1, 1, tzinfo=dt.UTC).timestamp()) * 1000 + 1  # a part of a millisecond counts as one
+    assert (one.sharding_key, one.message_id, one.type, one.transaction_id) == (
+        "cart",
+        "mine",
+        MessageType.DELAY,
+        "q/3/1/77",
+    )
+    assert (
+        one.delay_time == int(dt.datetime(2030, 1, 1, tzinfo=dt.UTC).timestamp()) * 1000 + 1
+    )  # a part of a millisecond counts as one
     assert (two.keys, two.tags, two.properties, two.sharding_key, two.delay_time) == ((), (), {}, "", 0)
-    assert (two.type, two.priority, two.reliability, len(two.message_id)) == (MessageType.NORMAL, 128, Durability.DISK, 31)
+    assert (two.type, two.priority, two.reliability, len(two.message_id)) == (
+        MessageType.NORMAL,
+        128,
+        Durability.DISK,
+        31,
+    )
     assert two.born_timestamp == int(two.message_id[:12], 16)
     request = next(request for request, records, _ in cluster.requests if records == [one])
-    assert (request.topic, request.queue_id, request.attempt) == ("orders", queue_of_key("cart", 2), ATTEMPT)
+    assert (request.topic, request.queue_id, request.attempt) == ("orders", queue_for_key("cart", 2), ATTEMPT)
 
 
 def test_a_request_is_bounded_and_rows_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,13 +137,17 @@ def test_rows_of_several_topics() -> None:
     cluster = FakeCluster(_state("a"))
     rows = pa.record_batch({"body": pa.array(["1", "2", "3"]), "topic": pa.array(["bills", None, "bills"])})
     cluster.write(rows)
-    sent = {request.topic: [(record.topic, record.body) for record in records] for request, records, _ in cluster.requests}
+    sent = {
+        request.topic: [(record.topic, record.body) for record in records] for request, records, _ in cluster.requests
+    }
     assert sent == {"bills": [("bills", b"1"), ("bills", b"3")], "orders": [("orders", b"2")]}
 
 
 def test_priorities_choose_their_class() -> None:
     cluster = FakeCluster(_state("a", has_priorities=True))
-    cluster.write(pa.record_batch({"body": pa.array(["1", "2", "3"]), "priority": pa.array([0, 255, None], pa.int32())}))
+    cluster.write(
+        pa.record_batch({"body": pa.array(["1", "2", "3"]), "priority": pa.array([0, 255, None], pa.int32())})
+    )
     found = {records[0].body: (request.queue_id % 8, records[0].priority) for request, records, _ in cluster.requests}
     assert found == {b"1": (0, 0), b"2": (7, 255), b"3": (4, 128)}
     with pytest.raises(InvalidArgumentError, match="priority of 999"):

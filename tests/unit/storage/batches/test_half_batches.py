@@ -1,4 +1,4 @@
-"""Halves in a store: what the log says of them, whoever reads it, and what becomes of them when their segment goes or is damaged."""
+"""Halves in a store: events, copying, retention, and damage."""
 
 import shutil
 from pathlib import Path
@@ -25,7 +25,9 @@ from litemq.storage.state.topics import ROLLBACK_TOPIC_ID
 from litemq.storage.state.transactions.half_runs import HalvesCopied, HalvesPlaced
 from litemq.types import Record, RecordKind, Stamp
 
-BY_HAND = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=100, index_entries=1000, checkpoint_interval_ms=0)
+BY_HAND = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=100, index_entries=1000, checkpoint_interval_ms=0
+)
 KEY = QueueKey(16, 0)
 
 
@@ -52,9 +54,9 @@ def _commit(store: DiskStore, *names: str, query: str = "q", batch: int = 0) -> 
     store.wait_confirmed(store.commit_sink(query, batch, lambda _: winners).end)
 
 
-def _copy(store: DiskStore, most_bytes: int = 1 << 20) -> int:
-    """One step; returns how many became messages."""
-    decided = store.read_decided(most_bytes)
+def _copy(store: DiskStore, max_bytes: int = 1 << 20) -> int:
+    """Copy once; return the number of new messages."""
+    decided = store.read_decided(max_bytes)
     if decided is None:
         return 0
     store.wait_confirmed(store.append_committed(decided, 0).end)
@@ -64,7 +66,7 @@ def _copy(store: DiskStore, most_bytes: int = 1 << 20) -> int:
 def _ids(store: DiskStore, queue_id: int = 0, topic_id: int = 16) -> list[str]:
     store.wait_confirmed(store.log_end)
     key = QueueKey(topic_id, queue_id)
-    data = store.read_queue(key, store.state.least.get(key, 0), 100_000, 1 << 30)
+    data = store.read_queue(key, store.state.start_offsets.get(key, 0), 100_000, 1 << 30)
     starts = scan(data).starts.tolist()
     return [decode_record(data, at).record.message_id for at in starts]
 
@@ -80,8 +82,16 @@ def _drop_the_first_segments(store: DiskStore) -> None:
     assert store.retain(max_bytes=100_000) > 0
 
 
-def test_events_of_halves_are_told_apart_where_they_must_be() -> None:
-    def stored(number: int, name: str, kind: RecordKind, offset: int, topic: str = "orders", queue_id: int = 0, origin: int = -1) -> bytes:
+def test_events_of_halves_are_split_where_necessary() -> None:
+    def stored(
+        number: int,
+        name: str,
+        kind: RecordKind,
+        offset: int,
+        topic: str = "orders",
+        queue_id: int = 0,
+        origin: int = -1,
+    ) -> bytes:
         stamp = Stamp(0, offset, 7 + number, origin, 3, queue_id, 1, kind, 0)
         return encode_record(Record(topic, b"x", transaction_id=name), stamp)
 
@@ -96,12 +106,12 @@ def test_events_of_halves_are_told_apart_where_they_must_be() -> None:
     data += stored(14, "b", RecordKind.PENDING, 0, origin=5)
     columns = RecordColumns(data, scan(data).starts)
     events = numbered_events(columns, np.arange(len(columns)) * 100)
-    told = [
+    found = [
         (number, event.transaction, event.length if isinstance(event, HalvesPlaced | HalvesCopied) else 1, type(event))
         for number, event in events
         if not isinstance(event, TimersBegun | TimersFired | TicksPlaced)
     ]
-    assert told == [
+    assert found == [
         (0, "a", 2, HalvesPlaced),
         (2, "b", 2, HalvesPlaced),
         (4, "cc", 1, HalvesPlaced),
@@ -116,12 +126,17 @@ def test_events_of_halves_are_told_apart_where_they_must_be() -> None:
     ]
     first, bills = events[0][1], events[7][1]
     assert isinstance(first, HalvesPlaced)
-    assert (first.first_log_offset, first.last_log_offset, first.first_half_offset, first.store_timestamp) == (0, 100, 0, 8)
+    assert (first.first_log_offset, first.last_log_offset, first.first_half_offset, first.store_timestamp) == (
+        0,
+        100,
+        0,
+        8,
+    )
     assert isinstance(bills, HalvesPlaced)
     assert bills.topic == "bills"
 
 
-def test_a_store_that_is_opened_again_knows_the_same(tmp_path: Path) -> None:
+def test_a_reopened_store_has_the_same_state(tmp_path: Path) -> None:
     store = _open(tmp_path)
     _halves(store, "q/0/0/0", 30)
     _halves(store, "q/0/1/0", 5, queue_id=1)
@@ -145,7 +160,7 @@ def test_a_store_that_is_opened_again_knows_the_same(tmp_path: Path) -> None:
         pass
     assert _ids(store) == [f"q/0/0/0#{number}" for number in range(60)]
     assert _ids(store, 1) == [f"q/0/1/0#{number}" for number in range(5)]
-    assert [name for _, name, _ in store.state.delivery.halves.of_query("q")] == ["q/1/0/0"]
+    assert [name for _, name, _ in store.state.parts.halves.query_transactions("q")] == ["q/1/0/0"]
     store.close()
 
 
@@ -157,7 +172,7 @@ def test_halves_belong_to_the_topic_that_had_the_name(tmp_path: Path) -> None:
     for name in ("q/0/0/0", "q/0/1/0"):
         store.wait_confirmed(store.append_halves(_records(name, 2), 17, 0, name, 0).end)
     before = _rows(store)
-    known = store.state.delivery.halves.get("q/0/0/0")
+    known = store.state.parts.halves.get("q/0/0/0")
     assert known is not None
     assert [(run.topic_id, run.length) for run in known.runs] == [(0, 3), (17, 2)]
     store.abandon()
@@ -181,12 +196,12 @@ def test_nothing_is_copied_twice(tmp_path: Path) -> None:
     assert decided is not None
     assert decided.length == 2
     store.append_committed(decided, 0)
-    with pytest.raises(InvalidArgumentError, match="copied before"):
+    with pytest.raises(InvalidArgumentError, match="copied already"):
         store.append_committed(decided, 0)
     second = store.read_decided(1 << 20)
     assert second is not None
     store.append_committed(second, 0)
-    with pytest.raises(InvalidArgumentError, match="copied before"):
+    with pytest.raises(InvalidArgumentError, match="copied already"):
         store.append_committed(second, 0)
     store.delete_topic("orders")
     store.create_topic("orders", 2)
@@ -196,15 +211,15 @@ def test_nothing_is_copied_twice(tmp_path: Path) -> None:
     third = store.read_decided(1 << 20)
     assert third is not None
     store.delete_topic("orders")
-    with pytest.raises(InvalidArgumentError, match="no topic any more"):
+    with pytest.raises(InvalidArgumentError, match="topic was deleted"):
         store.append_committed(third, 0)
-    with pytest.raises(InvalidArgumentError, match="copied before"):
+    with pytest.raises(InvalidArgumentError, match="copied already"):
         store.append_committed(DecidedHalves("q/9/0/0", third.runs, third.records), 0)
-    assert len(store.state.delivery.halves) == 0
+    assert len(store.state.parts.halves) == 0
     store.close()
 
 
-def test_the_writer_refuses_what_does_not_follow(tmp_path: Path) -> None:
+def test_the_writer_refuses_halves_out_of_order(tmp_path: Path) -> None:
     store = _open(tmp_path)
     _halves(store, "q/0/0/0", 2)
     with pytest.raises(SequenceGapError) as caught:
@@ -213,12 +228,12 @@ def test_the_writer_refuses_what_does_not_follow(tmp_path: Path) -> None:
     with pytest.raises(TransactionRefusedError, match="rolled back"):
         store.append_halves(_records("q/0/0/1", 1), 16, 0, "q/0/0/1", 1)
     _commit(store, "q/0/0/0")
-    with pytest.raises(TransactionRefusedError, match="is decided"):
+    with pytest.raises(TransactionRefusedError, match="is already decided"):
         store.append_halves(_records("q/0/0/0", 1, 2), 16, 0, "q/0/0/0", 2)
     store.close()
 
 
-def test_before_a_segment_goes_decided_halves_are_copied_and_others_rolled_back(tmp_path: Path) -> None:
+def test_retention_copies_decided_halves_and_rolls_back_others(tmp_path: Path) -> None:
     store = _open(tmp_path)
     _halves(store, "q/0/0/0", 20)
     _halves(store, "q/1/0/0", 20)
@@ -227,13 +242,15 @@ def test_before_a_segment_goes_decided_halves_are_copied_and_others_rolled_back(
     _drop_the_first_segments(store)
     late = _halves(store, "p/1/0/0", 3)
     assert late > 100_000
-    # The copies stand behind everything; the halves themselves are gone.
+    # The copies are at the end of the log; the halves are gone.
     assert _ids(store) == [f"q/0/0/0#{number}" for number in range(20)]
-    assert [name for query in ("p", "q") for _, name, _ in store.state.delivery.halves.of_query(query)] == ["p/1/0/0"]
+    assert [name for query in ("p", "q") for _, name, _ in store.state.parts.halves.query_transactions(query)] == [
+        "p/1/0/0"
+    ]
     data = store.read_queue(QueueKey(ROLLBACK_TOPIC_ID, 0), 0, 9)
-    told = Control.FromString(decode_record(data).record.body).halves_rolled_back
-    assert sorted(told.transactions) == ["p/0/0/0", "q/1/0/0"]
-    assert "retention" in told.reason
+    rolled_back = Control.FromString(decode_record(data).record.body).halves_rolled_back
+    assert sorted(rolled_back.transactions) == ["p/0/0/0", "q/1/0/0"]
+    assert "retention" in rolled_back.reason
     before = _rows(store)
     store.abandon()
     for path in tmp_path.glob("state.db*"):
@@ -243,7 +260,7 @@ def test_before_a_segment_goes_decided_halves_are_copied_and_others_rolled_back(
     again.close()
 
 
-def test_a_half_that_is_damaged_is_left_out_and_the_log_says_so(tmp_path: Path) -> None:
+def test_a_damaged_half_is_skipped_with_a_record(tmp_path: Path) -> None:
     store = _open(tmp_path)
     _halves(store, "q/0/0/0", 2)
     at = _halves(store, "q/0/0/0", 1, first=2)
@@ -264,12 +281,12 @@ def test_a_half_that_is_damaged_is_left_out_and_the_log_says_so(tmp_path: Path) 
     again.abandon()
 
 
-def test_many_losers_are_told_in_several_records(tmp_path: Path) -> None:
+def test_many_rollbacks_take_several_records(tmp_path: Path) -> None:
     store = _open(tmp_path)
     for partition in range(300):
         store.append_halves(_records(f"q/0/{partition}/0", 1), 16, 0, f"q/0/{partition}/0", 0)
     _commit(store, "q/0/7/0")
-    assert store.state.next[QueueKey(ROLLBACK_TOPIC_ID, 0)] == 2
+    assert store.state.end_offsets[QueueKey(ROLLBACK_TOPIC_ID, 0)] == 2
     assert _copy(store) == 1
-    assert len(store.state.delivery.halves) == 0
+    assert len(store.state.parts.halves) == 0
     store.close()

@@ -1,4 +1,4 @@
-"""What records say, one by one and many at a time."""
+"""Events of records, one by one and in bulk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from litemq.storage.store import Placed
 from litemq.types import Record, RecordKind
 from support.quick_disk import QuickDisk
 
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0)
+CONFIG = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0
+)
 NOW = FakeClock().wall_ms()
 HOUR = 3_600_000
 
@@ -31,30 +33,38 @@ def store(tmp_path: Path) -> DiskStore:
     return DiskStore(tmp_path, CONFIG, FakeClock(), disk=QuickDisk(), host="here")
 
 
-def test_timers_that_begin_are_one_event_as_far_as_nothing_else_is_said(store: DiskStore) -> None:
+def test_consecutive_new_timers_are_one_event(store: DiskStore) -> None:
     topic_id = store.create_topic("orders", 1).topic_id
     records = [Record("orders", b"x", f"m-{n}", delay_time=NOW + n * HOUR if n % 3 else 0) for n in range(1, 7)]
     sent = store.append(bytearray(b"".join(map(encode_record, records))), topic_id, 0, held_after=NOW)
     first, *_ = held = [int(at) for at, offset in zip(sent.log_offsets, sent.queue_offsets, strict=True) if offset < 0]
     size = int(sent.log_offsets[1] - first)
     store.append_control(Control(timer_ended=TimerEnded(pending=held[1], due=NOW + 2 * HOUR, size=size)))
-    later = store.append(bytearray(encode_record(Record("orders", b"x", delay_time=NOW + HOUR))), topic_id, 0, held_after=NOW)
+    later = store.append(
+        bytearray(encode_record(Record("orders", b"x", delay_time=NOW + HOUR))), topic_id, 0, held_after=NOW
+    )
     store.load_timers(NOW + 2 * HOUR)
     store.wait_confirmed(store.log_end)
     (taken, *others) = store.timers.take(NOW + HOUR, store.log_end, 9)
     store.timers.give_back(others)
     store.append_placed([Placed(store.read_pending([taken])[0], topic_id, 0, RecordKind.FIRED, taken.pending)])
-    last = store.append(bytearray(encode_record(Record("orders", b"x", delay_time=NOW + HOUR))), topic_id, 0, held_after=NOW)
+    last = store.append(
+        bytearray(encode_record(Record("orders", b"x", delay_time=NOW + HOUR))), topic_id, 0, held_after=NOW
+    )
     store.wait_confirmed(store.log_end)
     log = store._log.read(0, store.log_end)
     columns = RecordColumns(log, scan(log, limits=STORED_LIMITS).starts)
     events = [event for _, event in numbered_events(columns, columns.starts)]
     begun = [event for event in events if isinstance(event, TimersBegun)]
-    assert [event.log_offsets.tolist() for event in begun] == [held, later.log_offsets.tolist(), last.log_offsets.tolist()]
+    assert [event.log_offsets.tolist() for event in begun] == [
+        held,
+        later.log_offsets.tolist(),
+        last.log_offsets.tolist(),
+    ]
     assert np.concatenate([event.dues for event in begun]).tolist() == [NOW + n * HOUR for n in (1, 2, 4, 5, 1, 1)]
     (fired,) = (event for event in events if isinstance(event, TimersFired))
     assert (fired.origins.tolist(), fired.dues.tolist(), fired.sizes.tolist()) == ([first], [NOW + HOUR], [size])
     numbers = [number for number, _ in numbered_events(columns, columns.starts)]
     assert numbers == sorted(numbers)
-    assert store.state.delivery.timers.count == 4
+    assert store.state.parts.timers.count == 4
     store.abandon()

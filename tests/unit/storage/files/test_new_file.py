@@ -1,4 +1,4 @@
-"""A new file: whole and on disk under its name, or not there at all."""
+"""Atomic creation of a file: complete and durable under its name, or absent."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from litemq.storage.files.disk import DISK, Disk, OpenFile
 from litemq.storage.files.new_file import NewFile, new_file
 
 
-def test_it_is_there_once_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_appears_once_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BUFFERED_BYTES", 10)
     path = tmp_path / "file"
     pieces = [bytes([n]) * n for n in range(20)]
@@ -25,7 +25,7 @@ def test_it_is_there_once_it_is_whole(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_it_is_safe_before_it_gets_its_name(tmp_path: Path) -> None:
+def test_the_file_is_durable_before_it_is_renamed(tmp_path: Path) -> None:
     class Recording(Disk):
         done: tuple[str, ...] = ()
 
@@ -48,7 +48,7 @@ def test_it_is_safe_before_it_gets_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError()])
-def test_whatever_ends_it_leaves_nothing(tmp_path: Path, error: BaseException) -> None:
+def test_an_error_leaves_no_file(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
 
@@ -62,9 +62,13 @@ def test_whatever_ends_it_leaves_nothing(tmp_path: Path, error: BaseException) -
     assert path.read_bytes() == b"old"
 
 
-@pytest.mark.parametrize(("number", "raised"), [(errno.ENOSPC, DiskFullError), (errno.EDQUOT, DiskFullError), (errno.EIO, StorageError)])
+@pytest.mark.parametrize(
+    ("number", "raised"), [(errno.ENOSPC, DiskFullError), (errno.EDQUOT, DiskFullError), (errno.EIO, StorageError)]
+)
 @pytest.mark.parametrize("step", ["pwrite", "fsync"])
-def test_a_full_or_broken_disk_leaves_nothing(tmp_path: Path, step: str, number: int, raised: type[StorageError]) -> None:
+def test_a_full_or_broken_disk_leaves_no_file(
+    tmp_path: Path, step: str, number: int, raised: type[StorageError]
+) -> None:
     class Failing(Disk):
         def pwrite(self, file: OpenFile, data: memoryview, offset: int) -> int:
             if step == "pwrite" and offset > 0:
@@ -74,12 +78,15 @@ def test_a_full_or_broken_disk_leaves_nothing(tmp_path: Path, step: str, number:
         def fsync(self, file: OpenFile) -> None:
             raise OSError(number, os.strerror(number), file.path)
 
-    with pytest.raises(raised if step == "pwrite" else StorageError), new_file(Failing(), tmp_path / "file", overwrite=False) as file:
+    with (
+        pytest.raises(raised if step == "pwrite" else StorageError),
+        new_file(Failing(), tmp_path / "file", overwrite=False) as file,
+    ):
         file.add(b"longer than that")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     with pytest.raises(InvalidArgumentError, match="exists"), new_file(DISK, path, overwrite=False):
@@ -89,7 +96,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
-def test_nor_is_what_came_meanwhile(tmp_path: Path) -> None:
+def test_a_file_created_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with pytest.raises(InvalidArgumentError, match="exists"), new_file(DISK, path, overwrite=False):
         path.write_bytes(b"another's")
@@ -97,7 +104,7 @@ def test_nor_is_what_came_meanwhile(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_only_a_file_in_a_directory_is_overwritten(tmp_path: Path) -> None:
+def test_only_regular_files_are_overwritten(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "pipe", tmp_path / "folder", tmp_path / "missing" / "file", Path("/dev/null")):
@@ -105,7 +112,10 @@ def test_only_a_file_in_a_directory_is_overwritten(tmp_path: Path) -> None:
             pytest.fail("it was opened")
 
 
-def test_what_cannot_be_opened_is_said_in_our_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_path_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secrets.token_hex", lambda _bytes: "x" * 300)
-    with pytest.raises(StorageError, match=r"cannot write .*/file: File name too long"), new_file(DISK, tmp_path / "file", overwrite=False):
+    with (
+        pytest.raises(StorageError, match=r"cannot write .*/file: File name too long"),
+        new_file(DISK, tmp_path / "file", overwrite=False),
+    ):
         pytest.fail("it was opened")

@@ -1,4 +1,4 @@
-"""The key index: golden bytes, every key is found, and damage is noticed."""
+"""Key index files: golden bytes, every key is found, and damage is detected."""
 
 import struct
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_every_key_is_found_latest_first(tmp_path_factory: pytest.TempPathFactor
         assert sealed.find(key_hash) == expected.get(key_hash, [])
 
 
-def test_after_a_stop_the_full_blocks_are_believed(tmp_path: Path) -> None:
+def test_after_a_stop_full_blocks_are_loaded(tmp_path: Path) -> None:
     path = tmp_path / "index"
     index = _active(path, slots=100)
     hashes = [n * 7919 % 2**32 for n in range(1000)]
@@ -76,10 +76,10 @@ def test_after_a_stop_the_full_blocks_are_believed(tmp_path: Path) -> None:
     assert again.find(hashes[5]) == [5]
     _add(again, hashes[len(again) :], len(again))
     assert [again.find(key_hash) for key_hash in hashes] == [[n] for n in range(1000)]
-    assert again.room == 100_000 - 1000
+    assert again.free_entries == 100_000 - 1000
 
 
-def test_what_is_damaged_while_it_is_filled_is_not_believed(tmp_path: Path) -> None:
+def test_damaged_blocks_of_an_active_file_are_not_loaded(tmp_path: Path) -> None:
     path = tmp_path / "index"
     _add(_active(path, slots=100), list(range(1000)))
     damaged = bytearray(path.read_bytes())
@@ -90,7 +90,7 @@ def test_what_is_damaged_while_it_is_filled_is_not_believed(tmp_path: Path) -> N
     assert len(_active(path, slots=100)) == 0
 
 
-def test_every_damaged_byte_of_a_sealed_file_is_noticed(tmp_path: Path) -> None:
+def test_every_damaged_byte_of_a_sealed_file_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "index"
     index = _active(path, slots=50)
     hashes = [n * 104_729 % 2**32 for n in range(300)]
@@ -134,11 +134,13 @@ def test_entries_are_linked_as_numpy_links_them(slots: int, batches: list[list[i
 
 
 @BUILT
-@pytest.mark.parametrize(("slots", "first", "room"), [(0, 1, 2), (5, -1, 2), (5, 2**32 - 1, 2), (5, 2**63 - 1, 2), (5, 1, 1), (5, 1, 3)])
-def test_entries_that_cannot_be_linked(slots: int, first: int, room: int) -> None:
+@pytest.mark.parametrize(
+    ("slots", "first", "space"), [(0, 1, 2), (5, -1, 2), (5, 2**32 - 1, 2), (5, 2**63 - 1, 2), (5, 1, 1), (5, 1, 3)]
+)
+def test_entries_that_cannot_be_linked(slots: int, first: int, space: int) -> None:
     taken = np.zeros(slots, np.uint32)
     with pytest.raises(ValueError, match="slots"):
-        native.loops.link(taken, np.zeros(2, np.uint32), first, np.empty(room, np.uint32))
+        native.loops.link(taken, np.zeros(2, np.uint32), first, np.empty(space, np.uint32))
     assert not taken.any()
     with pytest.raises((TypeError, BufferError, ValueError)):
         native.loops.link(np.zeros(5, np.int64), np.zeros(2, np.uint32), 1, np.empty(2, np.uint32))

@@ -1,4 +1,4 @@
-"""The checkpoint: its golden bytes, and one whole slot whatever happens to the other."""
+"""The checkpoint file: golden bytes, and one slot always stays valid."""
 
 from pathlib import Path
 
@@ -24,11 +24,11 @@ def test_golden_bytes(tmp_path: Path) -> None:
             bytes(32),
         ]
     )
-    # The first is written to the second slot: its counter is 1.
+    # The first write goes to the second slot: its counter is 1.
     assert (tmp_path / "checkpoint").read_bytes()[4096:] == b"LMQC" + crc32c(tail).to_bytes(4, "big") + tail
 
 
-def test_the_later_slot_counts(tmp_path: Path) -> None:
+def test_the_latest_slot_is_used(tmp_path: Path) -> None:
     file = CheckpointFile(DISK, tmp_path / "checkpoint")
     assert file.latest is None
     file.write(ONE)
@@ -39,7 +39,7 @@ def test_the_later_slot_counts(tmp_path: Path) -> None:
     assert CheckpointFile(DISK, tmp_path / "checkpoint").latest == ONE
 
 
-def test_every_flipped_bit_of_a_slot_leaves_the_other(tmp_path: Path) -> None:
+def test_a_flipped_bit_in_a_slot_leaves_the_other(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     file = CheckpointFile(DISK, path)
     file.write(ONE)
@@ -54,14 +54,14 @@ def test_every_flipped_bit_of_a_slot_leaves_the_other(tmp_path: Path) -> None:
         assert again.damaged_slots == [0]
 
 
-def test_without_a_whole_slot_there_is_none(tmp_path: Path) -> None:
+def test_without_a_valid_slot_there_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").write_bytes(b"\x01" * 8192)
     file = CheckpointFile(DISK, tmp_path / "checkpoint")
     assert file.latest is None
     assert file.damaged_slots == [0, 1]
 
 
-def test_reading_alone_finds_the_later_whole_slot(tmp_path: Path) -> None:
+def test_read_checkpoint_finds_the_latest_valid_slot(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     file = CheckpointFile(DISK, path)
     assert read_checkpoint(path) is None

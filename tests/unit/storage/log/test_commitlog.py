@@ -1,4 +1,4 @@
-"""The log: where records go, what a full or broken disk leaves, and what recovery makes of damage."""
+"""The commit log: allocation of offsets, full and broken disks, recovery from damage."""
 
 import errno
 import multiprocessing
@@ -41,7 +41,7 @@ def _bodies(directory: LogDirectory) -> list[bytes]:
     return [stored.record.body for stored in read_all(directory.log.segments, directory.log.end).values()]
 
 
-def test_what_was_appended_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_records_survive_a_restart(tmp_path: Path) -> None:
     bodies = [bytes([n]) * (n * 37) for n in range(100)]
     directory = _open(tmp_path)
     for at in range(0, 100, 7):
@@ -59,7 +59,7 @@ def test_what_was_appended_is_there_after_a_restart(tmp_path: Path) -> None:
 )
 def test_no_record_spans_two_segments(tmp_path: Path, sizes: list[int]) -> None:
     directory = _open(tmp_path)
-    offsets = directory.log.place(np.array(sizes))
+    offsets = directory.log.allocate(np.array(sizes))
     expected, at = [], 0
     for size in sizes:
         left = CONFIG.segment_bytes - at % CONFIG.segment_bytes
@@ -70,7 +70,7 @@ def test_no_record_spans_two_segments(tmp_path: Path, sizes: list[int]) -> None:
     directory.close()
 
 
-def test_one_process_a_directory(tmp_path: Path) -> None:
+def test_one_process_per_directory(tmp_path: Path) -> None:
     directory = _open(tmp_path)
     with pytest.raises(StoreLockedError, match=f"in use by process {os.getpid()}"):
         _open(tmp_path)
@@ -78,7 +78,7 @@ def test_one_process_a_directory(tmp_path: Path) -> None:
     _open(tmp_path).close()
 
 
-def test_segments_are_dropped_but_not_from_under_a_reader(tmp_path: Path) -> None:
+def test_readers_keep_dropped_segments(tmp_path: Path) -> None:
     directory = _open(tmp_path)
     for _ in range(5):
         append(directory, [b"x" * 3000] * 20)
@@ -102,22 +102,22 @@ def test_segments_are_dropped_but_not_from_under_a_reader(tmp_path: Path) -> Non
 
 
 class _FailingDisk(Disk):
-    """Writes only so many bytes more, or fails to sync."""
+    """A disk with limited space that may fail to sync."""
 
     def __init__(self) -> None:
-        self.room: int | None = None
+        self.space: int | None = None
         self.sync_error = 0
         self.write_error = 0
 
     def pwrite(self, file: OpenFile, data: memoryview, offset: int) -> int:
         if self.write_error:
             raise OSError(self.write_error, os.strerror(self.write_error))
-        if self.room is None:
+        if self.space is None:
             return super().pwrite(file, data, offset)
-        if self.room == 0:
+        if self.space == 0:
             raise OSError(errno.ENOSPC, "No space left on device")
-        written = super().pwrite(file, data[: self.room], offset)
-        self.room -= written
+        written = super().pwrite(file, data[: self.space], offset)
+        self.space -= written
         return written
 
     def fsync(self, file: OpenFile) -> None:
@@ -126,18 +126,18 @@ class _FailingDisk(Disk):
         super().fsync(file)
 
 
-@pytest.mark.parametrize("room", [0, 100, 400, 900])
-def test_a_full_disk_refuses_and_recovers_when_there_is_space(tmp_path: Path, room: int) -> None:
+@pytest.mark.parametrize("space", [0, 100, 400, 900])
+def test_a_full_disk_refuses_appends_until_there_is_space(tmp_path: Path, space: int) -> None:
     disk = _FailingDisk()
     directory = _open(tmp_path, disk)
     append(directory, [b"before"])
     end = directory.log.end
-    disk.room = room
+    disk.space = space
     with pytest.raises(DiskFullError):
         append(directory, [b"a" * 100, b"b" * 100, b"c" * 1000])
     assert directory.log.end == end
-    # Whole records of the failed batch reached the disk; none of them may ever be read.
-    disk.room = None
+    # Some records of the failed batch reached the disk; none of them may ever be read.
+    disk.space = None
     append(directory, [b"d" * 100])
     _flush(directory)
     os.truncate(tmp_path / "checkpoint", 0)
@@ -147,16 +147,16 @@ def test_a_full_disk_refuses_and_recovers_when_there_is_space(tmp_path: Path, ro
     again.close()
 
 
-def test_a_full_disk_at_the_border_of_a_segment(tmp_path: Path) -> None:
+def test_a_full_disk_at_the_end_of_a_segment(tmp_path: Path) -> None:
     disk = _FailingDisk()
     directory = _open(tmp_path, disk)
     append(directory, [b"x" * 4000] * 16)
     end, count = directory.log.end, len(directory.log.segments)
-    disk.room = 5000
+    disk.space = 5000
     with pytest.raises(DiskFullError):
         append(directory, [b"y" * 4000] * 4)
     assert (directory.log.end, len(directory.log.segments)) == (end, count)
-    disk.room = None
+    disk.space = None
     append(directory, [b"z" * 4000] * 4)
     _flush(directory)
     directory.close()
@@ -174,7 +174,7 @@ def test_a_failed_sync_stops_writing_for_good(tmp_path: Path) -> None:
     append(directory, [b"not safe"])
     with pytest.raises(StoreFailedError, match="fsync failed"):
         _flush(directory)
-    disk.sync_error = 0  # the kernel would say yes now, and it would mean nothing
+    disk.sync_error = 0  # the kernel would now report success for lost pages
     with pytest.raises(StoreFailedError, match="fsync failed"):
         append(directory, [b"never"])
     with pytest.raises(StoreFailedError):
@@ -199,7 +199,7 @@ def test_a_failed_write_stops_writing_for_good(tmp_path: Path) -> None:
 
 
 def test_a_stale_tail_is_never_read(tmp_path: Path) -> None:
-    """A log was cut off, a shorter one written over it, and behind its end valid records of the older epoch stand as if they belonged."""
+    """After truncation, a shorter log leaves valid records of an older epoch after its end."""
     directory = _open(tmp_path)
     append(directory, [b"one" * 10, b"two" * 10, b"six" * 10])
     _flush(directory)
@@ -221,7 +221,7 @@ def test_a_stale_tail_is_never_read(tmp_path: Path) -> None:
     recovered.close()
 
 
-def test_damage_below_what_was_flushed_is_not_cut_off_without_a_checkpoint(tmp_path: Path) -> None:
+def test_without_a_checkpoint_damage_before_intact_records_is_not_truncated(tmp_path: Path) -> None:
     directory = _open(tmp_path)
     append(directory, [b"one", b"two", b"three"])
     directory.close()
@@ -231,13 +231,13 @@ def test_damage_below_what_was_flushed_is_not_cut_off_without_a_checkpoint(tmp_p
     segment.write_bytes(data)
     (tmp_path / "checkpoint").unlink()
     before = segment.read_bytes()
-    with pytest.raises(CorruptStoreError, match="whole ones stand behind it") as caught:
+    with pytest.raises(CorruptStoreError, match="intact records follow it") as caught:
         _open(tmp_path)
     assert caught.value.path == str(segment)
     assert segment.read_bytes() == before
 
 
-def test_missing_pieces_of_the_log_are_damage(tmp_path: Path) -> None:
+def test_missing_parts_of_the_log_are_damage(tmp_path: Path) -> None:
     directory = _open(tmp_path)
     for _ in range(5):
         append(directory, [b"x" * 3000] * 20)
@@ -248,15 +248,15 @@ def test_missing_pieces_of_the_log_are_damage(tmp_path: Path) -> None:
         _open(tmp_path)
     (tmp_path / "aside").rename(segments[1])
     os.truncate(segments[1], 100)
-    with pytest.raises(CorruptStoreError, match="ends before what was flushed"):
+    with pytest.raises(CorruptStoreError, match="shorter than what was flushed"):
         _open(tmp_path)
     for segment in segments:
         segment.unlink()
-    with pytest.raises(CorruptStoreError, match="the log is gone"):
+    with pytest.raises(CorruptStoreError, match="the log is missing"):
         _open(tmp_path)
 
 
-def test_a_smaller_limit_for_sending_does_not_cut_off_what_was_sent(tmp_path: Path) -> None:
+def test_a_smaller_record_limit_does_not_truncate_stored_records(tmp_path: Path) -> None:
     large = StoreConfig(segment_bytes=8 << 20, max_record_bytes=4 << 20)
     directory = LogDirectory(tmp_path, large, FakeClock())
     offsets = append(directory, [b"a", b"b" * (2 << 20), b"c"])
@@ -267,7 +267,7 @@ def test_a_smaller_limit_for_sending_does_not_cut_off_what_was_sent(tmp_path: Pa
     again.close()
 
 
-def test_a_stray_file_behind_the_log_is_no_segment(tmp_path: Path) -> None:
+def test_a_stray_file_is_no_segment(tmp_path: Path) -> None:
     directory = _open(tmp_path)
     append(directory, [b"one"])
     directory.close()
@@ -304,7 +304,7 @@ def test_no_space_for_a_segment_leaves_no_file(tmp_path: Path) -> None:
     again.close()
 
 
-def test_after_a_clean_stop_a_bad_record_is_damage_wherever_it_stands(tmp_path: Path) -> None:
+def test_after_a_clean_stop_every_bad_record_is_damage(tmp_path: Path) -> None:
     directory = _open(tmp_path)
     append(directory, [b"one"])
     _flush(directory)
@@ -319,12 +319,12 @@ def test_after_a_clean_stop_a_bad_record_is_damage_wherever_it_stands(tmp_path: 
     later = 0 if slots[8:16] > slots[4096 + 8 : 4096 + 16] else 4096
     slots[later + 20] ^= 1
     (tmp_path / "checkpoint").write_bytes(slots)
-    with pytest.raises(CorruptStoreError, match="the last stop was a clean one"):
+    with pytest.raises(CorruptStoreError, match="the last stop was clean"):
         _open(tmp_path)
     assert segment.read_bytes() == data
 
 
-def test_an_older_epoch_than_the_checkpoints_ends_the_log(tmp_path: Path) -> None:
+def test_an_epoch_below_the_checkpoints_ends_the_log(tmp_path: Path) -> None:
     for _ in range(5):
         _open(tmp_path).close()
     directory = _open(tmp_path)
@@ -341,7 +341,7 @@ def test_an_older_epoch_than_the_checkpoints_ends_the_log(tmp_path: Path) -> Non
     again.close()
 
 
-def test_another_segment_size_is_said_so(tmp_path: Path) -> None:
+def test_another_segment_size_is_refused(tmp_path: Path) -> None:
     directory = _open(tmp_path)
     for _ in range(3):
         append(directory, [b"x" * 3000] * 30)
@@ -350,7 +350,7 @@ def test_another_segment_size_is_said_so(tmp_path: Path) -> None:
         LogDirectory(tmp_path, StoreConfig(segment_bytes=139_264, max_record_bytes=4096), FakeClock())
 
 
-def test_after_closing_nothing_is_written_and_nobody_waits(tmp_path: Path) -> None:
+def test_a_closed_log_refuses_writes_and_waits(tmp_path: Path) -> None:
     directory = _open(tmp_path)
     append(directory, [b"x"])
     with pytest.raises(OffsetOutOfRangeError, match="the log ends at"):
@@ -376,22 +376,22 @@ def test_a_child_does_not_keep_the_lock(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["a file", "commitlog", "checkpoint", "lock"])
-def test_what_cannot_be_opened_is_said_in_our_words(tmp_path: Path, what: str) -> None:
-    place = tmp_path / "data"
+def test_an_unreadable_path_is_reported(tmp_path: Path, what: str) -> None:
+    folder = tmp_path / "data"
     if what == "a file":
-        place.write_text("not a directory")
+        folder.write_text("not a directory")
     else:
-        place.mkdir()
-        (place / what).touch() if what == "commitlog" else (place / what).mkdir()
+        folder.mkdir()
+        (folder / what).touch() if what == "commitlog" else (folder / what).mkdir()
     with pytest.raises(StorageError, match="cannot open"):
-        LogDirectory(str(place), CONFIG, FakeClock())  # type: ignore[arg-type]
+        LogDirectory(str(folder), CONFIG, FakeClock())  # type: ignore[arg-type]
 
 
-def test_records_too_large_or_apart_are_refused(tmp_path: Path) -> None:
+def test_too_large_and_scattered_records_are_refused(tmp_path: Path) -> None:
     directory = _open(tmp_path)
     with pytest.raises(InvalidArgumentError, match="does not fit a segment"):
-        directory.log.place(np.array([CONFIG.segment_bytes + 8]))
-    with pytest.raises(InvalidArgumentError, match="one behind another"):
+        directory.log.allocate(np.array([CONFIG.segment_bytes + 8]))
+    with pytest.raises(InvalidArgumentError, match="must be contiguous"):
         directory.log.write(bytes(48), np.array([0, 32]), np.array([16, 16]), np.array([0, 16]))
     directory.close()
 

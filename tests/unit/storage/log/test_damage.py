@@ -1,4 +1,4 @@
-"""The damaged records of an open store: each once, in the order of the log."""
+"""The damage log: each damaged record once, in the order of the log."""
 
 import logging
 

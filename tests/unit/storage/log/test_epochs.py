@@ -1,4 +1,4 @@
-"""Epochs: durable, rising, and a torn last entry is no epoch."""
+"""The epochs file: durable and rising; a torn last entry is ignored."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_epochs_rise(tmp_path: Path) -> None:
     assert EpochFile(DISK, tmp_path / "epochs").latest == again.latest
 
 
-def test_a_torn_last_entry_is_cut_off(tmp_path: Path) -> None:
+def test_a_torn_last_entry_is_truncated(tmp_path: Path) -> None:
     path = tmp_path / "epochs"
     file = EpochFile(DISK, path)
     file.begin(0, "a")
@@ -39,7 +39,7 @@ def test_a_torn_last_entry_is_cut_off(tmp_path: Path) -> None:
         assert path.read_bytes() == whole[:64]
 
 
-def test_damage_before_the_last_entry_is_named(tmp_path: Path) -> None:
+def test_damage_before_the_last_entry_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "epochs"
     file = EpochFile(DISK, path)
     for n in range(3):
@@ -52,7 +52,7 @@ def test_damage_before_the_last_entry_is_named(tmp_path: Path) -> None:
     assert (caught.value.path, caught.value.offset) == (str(path), 64)
 
 
-def test_reading_alone_changes_nothing(tmp_path: Path) -> None:
+def test_read_epochs_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "epochs"
     file = EpochFile(DISK, path)
     file.begin(0, "a")

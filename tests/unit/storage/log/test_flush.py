@@ -1,4 +1,4 @@
-"""Group commit: everyone who waits is answered once, by as few syncs as the disk allows."""
+"""Group commit: each waiter is completed once, and waiters share syncs."""
 
 import asyncio
 import errno
@@ -20,7 +20,7 @@ CONFIG = StoreConfig(segment_bytes=1 << 20, max_record_bytes=4096)
 
 
 class _SlowDisk(Disk):
-    """A sync waits until it is let through."""
+    """A disk whose syncs wait until the test releases them."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -37,7 +37,7 @@ class _SlowDisk(Disk):
 
 
 def _opened(folder: Path, disk: Disk) -> LogDirectory:
-    """With its first segment made, which has syncs of its own."""
+    """Open a directory with its first segment, whose creation syncs, too."""
     directory = LogDirectory(folder, CONFIG, FakeClock(), disk=disk)
     append(directory, [b"first"])
     directory.flusher.wait(directory.log.end, HANG_S)
@@ -63,7 +63,7 @@ def test_many_waiters_share_one_sync(tmp_path: Path) -> None:
         before = disk.syncs
         disk.gate.set()
         ends = await waiting
-        # The first sync may have begun with the first record; the second takes all the others.
+        # The first sync may have begun with the first record; the second covers all others.
         assert disk.syncs - before <= 2
         return ends
 
@@ -72,14 +72,16 @@ def test_many_waiters_share_one_sync(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_when_the_disk_fails_every_waiter_is_told(tmp_path: Path) -> None:
+def test_when_the_disk_fails_every_waiter_gets_the_error(tmp_path: Path) -> None:
     disk = _SlowDisk()
     directory = _opened(tmp_path, disk)
 
     async def main() -> None:
         disk.broken = True
         append(directory, [b"x"])
-        results = await asyncio.gather(*(directory.flusher.wait_flushed(directory.log.end) for _ in range(5)), return_exceptions=True)
+        results = await asyncio.gather(
+            *(directory.flusher.wait_flushed(directory.log.end) for _ in range(5)), return_exceptions=True
+        )
         assert [type(result) for result in results] == [StoreFailedError] * 5
         with pytest.raises(StoreFailedError, match="fsync failed"):
             await directory.flusher.wait_flushed(directory.log.end)
@@ -88,7 +90,7 @@ def test_when_the_disk_fails_every_waiter_is_told(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_a_waiter_that_gives_up_does_no_harm(tmp_path: Path) -> None:
+def test_a_cancelled_waiter_is_harmless(tmp_path: Path) -> None:
     disk = _SlowDisk()
     directory = _opened(tmp_path, disk)
 
@@ -106,7 +108,7 @@ def test_a_waiter_that_gives_up_does_no_harm(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_closing_flushes_what_is_left(tmp_path: Path) -> None:
+def test_closing_flushes_the_remaining_bytes(tmp_path: Path) -> None:
     directory = LogDirectory(tmp_path, CONFIG, FakeClock())
     append(directory, [b"x"] * 10)
     directory.close()

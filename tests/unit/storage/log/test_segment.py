@@ -1,4 +1,4 @@
-"""One file of the log in memory: what is cold is let go, and whoever holds a part of it keeps it."""
+"""Segments: cold pages are released, and remain readable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZE = 4 << 20
 
 
 def _resident(path: Path) -> int:
-    """How much of a file's map is in this process's memory."""
+    """Return the resident bytes of a file's mapping in this process."""
     resident = 0
     is_it = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
@@ -26,7 +26,7 @@ def _resident(path: Path) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel")
-def test_what_is_cold_is_not_in_memory_and_can_still_be_read(tmp_path: Path) -> None:
+def test_cold_records_are_released_and_still_readable(tmp_path: Path) -> None:
     segment = Segment.create(DISK, tmp_path, 0, SIZE)
     data = bytes(range(256)) * (SIZE // 256)
     segment.write(data, 0)
@@ -36,7 +36,7 @@ def test_what_is_cold_is_not_in_memory_and_can_still_be_read(tmp_path: Path) -> 
     segment.cool(SIZE // 2)
     assert _resident(segment.file.path) <= SIZE // 2
     assert bytes(held) == data[100:200]
-    assert bytes(segment.mapped[: SIZE // 2]) == data[: SIZE // 2]  # it comes again from the file
+    assert bytes(segment.mapped[: SIZE // 2]) == data[: SIZE // 2]  # read again from the file
     segment.cool(SIZE // 2)  # nothing more is cold
     segment.cool(SIZE)
     assert "mapped" not in vars(segment)

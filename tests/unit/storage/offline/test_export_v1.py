@@ -1,4 +1,4 @@
-"""Export: what a consumer could read, in version 1, and nothing else is touched."""
+"""Export: all readable messages as version 1 records; the directory is not changed."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from litemq.format.record_encode import encode_record, stamp_record
 from litemq.proto.control_pb2 import Control, Queue, RetentionCrossed
 from litemq.storage.offline import export_v1
 from litemq.storage.offline.export_v1 import Exported, export_messages
-from litemq.types import BodyCodec, ConsumerFacts, MessageStatus, MessageType, Record, RecordKind
+from litemq.types import BodyCodec, ConsumerInfo, MessageStatus, MessageType, Record, RecordKind
 from support.stores import bytes_of, open_store, records_of, send
 
 
@@ -27,27 +27,49 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "file"
 
 
-def test_every_message_with_its_place(data: Path, file: Path) -> None:
+def test_every_message_with_its_queue_and_offset(data: Path, file: Path) -> None:
     clock = FakeClock()
     for host in ("one", "another"):
         store = open_store(data, clock, host)
-        send(store, [Record("orders", b"body", f"{host}-{n}", ("a", "b"), ("k",), {"p": "q"}) for n in range(3)], [2, 0, 2])
+        send(
+            store,
+            [Record("orders", b"body", f"{host}-{n}", ("a", "b"), ("k",), {"p": "q"}) for n in range(3)],
+            [2, 0, 2],
+        )
         send(store, [Record("news", type=MessageType.BROADCAST)], 1)
         store.close()
         clock.advance(1)
     exported = export_messages(data, file)
     found = records_of(file)
     assert exported == Exported(8, 2, file.stat().st_size)
-    assert [one.record.message_id for one in found] == ["one-0", "one-1", "one-2", "", "another-0", "another-1", "another-2", ""]
+    assert [one.record.message_id for one in found] == [
+        "one-0",
+        "one-1",
+        "one-2",
+        "",
+        "another-0",
+        "another-1",
+        "another-2",
+        "",
+    ]
     stamps = [one.stamp for one in found if one.stamp is not None]
-    assert [(stamp.queue_id, stamp.queue_offset) for stamp in stamps] == [(2, 0), (0, 0), (2, 1), (1, 0), (2, 2), (0, 1), (2, 3), (1, 1)]
+    assert [(stamp.queue_id, stamp.queue_offset) for stamp in stamps] == [
+        (2, 0),
+        (0, 0),
+        (2, 1),
+        (1, 0),
+        (2, 2),
+        (0, 1),
+        (2, 3),
+        (1, 1),
+    ]
     assert [stamp.store_timestamp for stamp in stamps] == [1_700_000_000_000] * 4 + [1_700_000_001_000] * 4
     assert found[4].record == Record("orders", b"body", "another-0", ("a", "b"), ("k",), {"p": "q"})
-    assert found[4].facts == ConsumerFacts(store_host="another", store_size=found[4].size)
-    assert found[3].facts == ConsumerFacts(broadcast=True, store_host="one", store_size=found[3].size)
+    assert found[4].facts == ConsumerInfo(store_host="another", store_size=found[4].size)
+    assert found[3].facts == ConsumerInfo(broadcast=True, store_host="one", store_size=found[3].size)
 
 
-def test_the_file_is_a_log_of_version_1(data: Path, file: Path) -> None:
+def test_the_file_is_a_version_1_log(data: Path, file: Path) -> None:
     store = open_store(data)
     send(store, [Record("orders", b"x" * n) for n in range(300)])
     store.close()
@@ -59,7 +81,7 @@ def test_the_file_is_a_log_of_version_1(data: Path, file: Path) -> None:
         at += one.size
 
 
-def test_the_directory_is_only_read_while_somebody_writes(data: Path, file: Path) -> None:
+def test_an_open_directory_is_only_read(data: Path, file: Path) -> None:
     store = open_store(data)
     send(store, [Record("orders", b"old")])
     store.checkpoint()
@@ -84,7 +106,7 @@ def test_one_topic(data: Path, file: Path) -> None:
         export_messages(data, file, topic="LITEMQ_SYS_CONTROL", overwrite=True)
 
 
-def test_neither_deleted_topics_nor_what_is_below_the_least_offset(data: Path, file: Path) -> None:
+def test_deleted_topics_and_dropped_messages_are_not_exported(data: Path, file: Path) -> None:
     store = open_store(data)
     send(store, [Record("gone", b"gone")])
     send(store, [Record("again", b"before it was deleted")])
@@ -92,7 +114,7 @@ def test_neither_deleted_topics_nor_what_is_below_the_least_offset(data: Path, f
         store.delete_topic(name)
     send(store, [Record("again", b"again")])
     send(store, [Record("orders", b"%d" % n) for n in range(10)], [n % 2 for n in range(10)])
-    # Retention has said that they go, and was stopped before it removed the segment.
+    # Retention has recorded the drop, and was stopped before it removed the segment.
     orders = store.create_topic("orders")
     queues = [Queue(topic_id=orders.topic_id, queue_id=1, least=3)]
     store.append_control(Control(retention_crossed=RetentionCrossed(log_start=0, queues=queues)))
@@ -107,7 +129,7 @@ def test_after_retention(data: Path, file: Path) -> None:
     store = open_store(data)
     send(store, [Record("orders", b"x" * 1000, f"m-{n}") for n in range(200)])
     store.retain(max_bytes=150_000)
-    first = max(store.state.least.values())
+    first = max(store.state.start_offsets.values())
     assert first > 0
     store.close()
     export_messages(data, file)
@@ -121,24 +143,32 @@ def test_an_empty_store_is_an_empty_file(data: Path, file: Path) -> None:
 
 
 @pytest.mark.parametrize("run_bytes", [1, 5000, 16 << 20])
-def test_compressed_bodies_are_plain(data: Path, file: Path, run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compressed_bodies_are_decompressed(
+    data: Path, file: Path, run_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(export_v1, "_PLAIN_BYTES", run_bytes)
     bodies = [bytes([n]) * 1000 for n in range(9)]
     codecs = list(BodyCodec) * 3
     store = open_store(data)
-    send(store, [Record("orders", compress(body, codec), codec=codec) for body, codec in zip(bodies, codecs, strict=True)])
+    send(
+        store,
+        [Record("orders", compress(body, codec), codec=codec) for body, codec in zip(bodies, codecs, strict=True)],
+    )
     store.close()
     export_messages(data, file)
     assert [one.record.body for one in records_of(file)] == bodies
 
 
-def test_what_a_transaction_committed_says_so(data: Path, file: Path) -> None:
+def test_messages_of_transactions_are_marked_committed(data: Path, file: Path) -> None:
     store = open_store(data)
     send(store, [Record("orders", type=MessageType.TRANSACTION)] * 2)
     store.close()
     _change(data, 1, kind=RecordKind.COMMITTED)
     export_messages(data, file)
-    assert [one.facts.status for one in records_of(file) if one.facts is not None] == [MessageStatus.NORMAL, MessageStatus.COMMITTED]
+    assert [one.facts.status for one in records_of(file) if one.facts is not None] == [
+        MessageStatus.NORMAL,
+        MessageStatus.COMMITTED,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -146,21 +176,26 @@ def test_what_a_transaction_committed_says_so(data: Path, file: Path) -> None:
     [
         (Record("orders", b"secret", encrypted=True), "its body is encrypted"),
         (Record("orders", b"no frame", codec=BodyCodec.ZSTD), "zstd"),
-        (Record("orders", compress(bytes(65 << 20), BodyCodec.ZSTD)[:3000], codec=BodyCodec.ZSTD), "grows beyond"),  # its head says so
+        (
+            Record("orders", compress(bytes(65 << 20), BodyCodec.ZSTD)[:3000], codec=BodyCodec.ZSTD),
+            "exceeds",
+        ),  # its head says so
     ],
 )
-def test_what_version_1_cannot_tell_is_named_by_its_place(data: Path, file: Path, record: Record, reason: str) -> None:
+def test_unrepresentable_messages_are_reported_by_position(data: Path, file: Path, record: Record, reason: str) -> None:
     store = open_store(data)
     send(store, [Record("orders"), record])
     store.close()
     segment = data / "commitlog" / f"{0:020d}"
-    place = segment.read_bytes().index(record.body) - len("orders") - FIXED_BYTES
-    with pytest.raises(InvalidArgumentError, match=f"{segment}, byte {place}: version 1 cannot tell .*{reason}"):
+    position = segment.read_bytes().index(record.body) - len("orders") - FIXED_BYTES
+    with pytest.raises(
+        InvalidArgumentError, match=f"{segment}, byte {position}: version 1 cannot represent .*{reason}"
+    ):
         export_messages(data, file)
     assert sorted(path.name for path in data.parent.iterdir()) == ["data"]
 
 
-def test_damage_is_named_and_leaves_no_file(data: Path, file: Path) -> None:
+def test_damage_is_reported_and_leaves_no_file(data: Path, file: Path) -> None:
     store = open_store(data)
     send(store, [Record("orders", b"x" * 100)] * 10)
     store.close()
@@ -178,28 +213,34 @@ def test_a_record_that_belongs_elsewhere_is_damage(data: Path, file: Path) -> No
     store = open_store(data)
     send(store, [Record("orders")] * 2)
     store.close()
-    place = _change(data, 0, commitlog_offset=8)
+    position = _change(data, 0, commitlog_offset=8)
     with pytest.raises(CorruptStoreError, match="belongs elsewhere") as caught:
         export_messages(data, file)
-    assert caught.value.offset == place
+    assert caught.value.offset == position
 
 
-def _change(data: Path, number: int, *, kind: RecordKind = RecordKind.MESSAGE, commitlog_offset: int | None = None) -> int:
-    """Stamp the n-th message anew; returns where it stands."""
+def _change(
+    data: Path, number: int, *, kind: RecordKind = RecordKind.MESSAGE, commitlog_offset: int | None = None
+) -> int:
+    """Overwrite the stamp of message ``number``; return its position."""
     segment = data / "commitlog" / f"{0:020d}"
     raw = bytearray(segment.read_bytes())
-    at = raw.index(b"LMQ\x02", 8) - 4  # behind the record that creates the topic
+    at = raw.index(b"LMQ\x02", 8) - 4  # after the record that creates the topic
     size = len(encode_record(Record("orders")))
-    place = at + number * size
-    stamp = decode_record(raw, place).stamp
+    position = at + number * size
+    stamp = decode_record(raw, position).stamp
     assert stamp is not None
-    stamp_record(raw, place, stamp._replace(kind=kind, commitlog_offset=place if commitlog_offset is None else commitlog_offset))
+    stamp_record(
+        raw,
+        position,
+        stamp._replace(kind=kind, commitlog_offset=position if commitlog_offset is None else commitlog_offset),
+    )
     segment.write_bytes(raw)
-    return place
+    return position
 
 
 @pytest.mark.parametrize("inside", ["file", "commitlog/00000000000000000000", "../data/file"])
-def test_the_file_is_never_in_the_directory(data: Path, inside: str) -> None:
+def test_the_file_must_not_be_in_the_directory(data: Path, inside: str) -> None:
     open_store(data).close()
     before = bytes_of(data)
     with pytest.raises(InvalidArgumentError, match="only read"):
@@ -215,16 +256,16 @@ def test_an_interrupt_leaves_no_file(data: Path, file: Path) -> None:
     send(store, [Record("orders")])
     store.close()
     with pytest.raises(KeyboardInterrupt):
-        export_messages(data, file, after_window=interrupt)
+        export_messages(data, file, on_progress=interrupt)
     assert list(data.parent.iterdir()) == [data]
 
 
-def test_progress_ends_where_the_log_does(data: Path, file: Path) -> None:
+def test_progress_ends_at_the_end_of_the_log(data: Path, file: Path) -> None:
     seen: list[tuple[int, int]] = []
     store = open_store(data)
     send(store, [Record("orders", b"x" * 1000)] * 300)
     store.close()
-    export_messages(data, file, after_window=lambda done, total: seen.append((done, total)))
+    export_messages(data, file, on_progress=lambda done, total: seen.append((done, total)))
     assert len(seen) > 3
     assert seen == sorted(seen)
     assert seen[-1][0] == seen[-1][1]

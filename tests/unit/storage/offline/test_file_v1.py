@@ -1,4 +1,4 @@
-"""A file of version 1: every record once, whatever the window, and damage by its byte."""
+"""Reading files of version 1 records: with any window, and damage by position."""
 
 from pathlib import Path
 
@@ -28,14 +28,14 @@ def test_every_record_is_found(tmp_path: Path, window: int, zeros: int, monkeypa
     assert _starts(path) == STARTS
 
 
-def test_a_file_may_be_empty_or_not_filled_yet(tmp_path: Path) -> None:
+def test_a_file_may_be_empty_or_filled_with_zeros(tmp_path: Path) -> None:
     path = tmp_path / "file"
     for content in (b"", bytes(100)):
         path.write_bytes(content)
         assert _starts(path) == []
 
 
-def test_what_was_added_meanwhile_is_not_read(tmp_path: Path) -> None:
+def test_bytes_added_meanwhile_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"".join(PARTS))
     found = [len(columns) for _, columns in read_file_v1(path, STARTS[7])]
@@ -55,7 +55,7 @@ def test_what_was_added_meanwhile_is_not_read(tmp_path: Path) -> None:
         (b"".join([*PARTS[:5], encode_record(Record("t"), Stamp()), *PARTS[5:]]), STARTS[5], "magic"),
     ],
 )
-def test_damage_is_named_by_its_byte(
+def test_damage_is_reported_by_position(
     tmp_path: Path, damaged: bytes, offset: int, reason: str, window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_v1, "_WINDOW", window)
@@ -67,8 +67,8 @@ def test_damage_is_named_by_its_byte(
 
 
 @pytest.mark.parametrize("content", [encode_record(Record("t"), Stamp()), b"this is no log", b"short"])
-def test_what_is_no_file_of_version_1_is_said(tmp_path: Path, content: bytes) -> None:
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
-    with pytest.raises(InvalidArgumentError, match="no file of version 1"):
+    with pytest.raises(InvalidArgumentError, match="not a file of version 1"):
         _starts(path)

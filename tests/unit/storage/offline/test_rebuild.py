@@ -1,4 +1,4 @@
-"""What is derived from the log is made anew, the same; what is damaged in the log is left out and named."""
+"""Rebuilding: the projections come out the same; damaged records are skipped and reported."""
 
 import json
 import shutil
@@ -19,7 +19,9 @@ from litemq.storage.offline.verify import verify_directory
 from litemq.storage.state import QueueKey
 from litemq.types import Record
 
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=100, checkpoint_interval_ms=0)
+CONFIG = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=100, checkpoint_interval_ms=0
+)
 
 
 @pytest.fixture
@@ -35,14 +37,14 @@ def directory(tmp_path: Path) -> Path:
 
 
 def _content(directory: Path) -> tuple[list[bytes], list[list[int]], list[str]]:
-    """The state but for the control queue, the numbers in each queue, and what is found by a key."""
+    """Return the state without the control queue, each queue's numbers, and the look-ups by key."""
     store = DiskStore(directory, CONFIG, FakeClock(), host="here")
     rows = [row.SerializeToString(deterministic=True) for row in store.state.rows() if row.queue.topic_id != 1]
     queues = []
     for queue in range(3):
         key = QueueKey(16, queue)
         numbers, at = [], 0
-        while at < store.state.next[key]:
+        while at < store.state.end_offsets[key]:
             try:
                 data = store.read_queue(key, at, 1)
                 numbers.append(int(decode_record(data).record.message_id[2:]))
@@ -55,18 +57,18 @@ def _content(directory: Path) -> tuple[list[bytes], list[list[int]], list[str]]:
     return rows, queues, found
 
 
-def test_everything_comes_back_the_same(directory: Path, tmp_path: Path) -> None:
+def test_rebuilt_projections_are_the_same(directory: Path, tmp_path: Path) -> None:
     shutil.copytree(directory, tmp_path / "copy")
     expected = _content(tmp_path / "copy")
     steps: list[tuple[int, int]] = []
-    done = rebuild_directory(directory, StoreConfig(), FakeClock(), replayed=lambda *step: steps.append(step))
+    done = rebuild_directory(directory, StoreConfig(), FakeClock(), on_replayed=lambda *step: steps.append(step))
     assert (done.topics, done.queues, done.messages, done.damage) == (1, 3, 240, [])
     assert steps[-1][0] == steps[-1][1] > 0
     assert verify_directory(directory).findings == []
     assert _content(directory) == expected
 
 
-def test_a_damaged_record_is_left_out_and_named_and_its_neighbours_keep_their_place(directory: Path) -> None:
+def test_a_damaged_record_is_skipped_and_reported(directory: Path) -> None:
     expected = [list(range(queue, 240, 3)) for queue in range(3)]
     segment = min((directory / "commitlog").glob("0*"))
     data = bytearray(segment.read_bytes())
@@ -74,19 +76,21 @@ def test_a_damaged_record_is_left_out_and_named_and_its_neighbours_keep_their_pl
     segment.write_bytes(data)
     result = CliRunner().invoke(app, ["store", "rebuild", str(directory), "--format", "json"])
     assert result.exit_code == 1
-    told = json.loads(result.stdout)
-    assert [(Path(damage["path"]), 0 <= 5000 - damage["offset"] < 600) for damage in told["damage"]] == [(segment, True)]
-    assert told["messages"] == 239
+    report = json.loads(result.stdout)
+    assert [(Path(damage["path"]), 0 <= 5000 - damage["offset"] < 600) for damage in report["damage"]] == [
+        (segment, True)
+    ]
+    assert report["messages"] == 239
     _, queues, _ = _content(directory)
     lost = [(queue, at) for queue in range(3) for at in range(80) if queues[queue][at] != expected[queue][at]]
     assert len(lost) == 1
     assert queues[lost[0][0]][lost[0][1]] == -1
     result = CliRunner().invoke(app, ["store", "rebuild", str(directory)])
     assert result.exit_code == 1
-    assert "1 records are damaged" in result.stdout
+    assert "skipped 1 damaged records" in result.stdout
 
 
-def test_what_cannot_be_rebuilt_says_why(directory: Path, tmp_path: Path) -> None:
+def test_other_directories_are_refused(directory: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="does not exist"):
         rebuild_directory(tmp_path / "missing", StoreConfig(), FakeClock())
     store = DiskStore(directory, CONFIG, FakeClock(), host="here")
@@ -97,20 +101,20 @@ def test_what_cannot_be_rebuilt_says_why(directory: Path, tmp_path: Path) -> Non
     store.abandon()
 
 
-def test_nothing_goes_unless_the_log_can_be_opened(directory: Path) -> None:
+def test_nothing_is_removed_unless_the_log_can_be_opened(directory: Path) -> None:
     before = sorted(path for path in directory.rglob("*") if path.is_file())
     epochs = directory / "epochs"
     data = bytearray(epochs.read_bytes() * 2)
     data[9] ^= 1
     epochs.write_bytes(data)
-    with pytest.raises(CorruptStoreError, match="begun anew"):
+    with pytest.raises(CorruptStoreError, match="Delete the file to begin a new one"):
         rebuild_directory(directory, StoreConfig(), FakeClock())
     assert set(before) <= set(directory.rglob("*"))
     epochs.unlink()
     assert rebuild_directory(directory, StoreConfig(), FakeClock()).messages == 240
 
 
-def test_a_missing_beginning_is_noticed(directory: Path) -> None:
+def test_a_missing_first_segment_is_reported(directory: Path) -> None:
     store = DiskStore(directory, CONFIG, FakeClock(), host="here")
     topic = store.create_topic("orders")
     for _ in range(100):
@@ -126,7 +130,7 @@ def test_a_missing_beginning_is_noticed(directory: Path) -> None:
         DiskStore(directory, StoreConfig(segment_bytes=1 << 20, max_record_bytes=4096), FakeClock())
 
 
-def test_a_segment_that_is_cut_short_is_named(directory: Path) -> None:
+def test_a_truncated_segment_is_reported(directory: Path) -> None:
     segment = min((directory / "commitlog").glob("0*"))
     for size in (1000, 0):
         with segment.open("r+b") as file:
@@ -135,7 +139,7 @@ def test_a_segment_that_is_cut_short_is_named(directory: Path) -> None:
         assert any(finding.path == str(segment) and finding.offset <= size for finding in findings)
 
 
-def test_every_damaged_record_is_named_but_a_file_that_is_cut_short_only_once(directory: Path) -> None:
+def test_every_damaged_record_but_each_truncated_file_once(directory: Path) -> None:
     segment = min((directory / "commitlog").glob("0*"))
     data = bytearray(segment.read_bytes())
     for position in (5000, 9000, 15000):
@@ -149,7 +153,7 @@ def test_every_damaged_record_is_named_but_a_file_that_is_cut_short_only_once(di
     assert of_queue.offset == 480
 
 
-def test_what_is_cut_off_behind_a_damaged_record_is_kept(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_tail_after_a_damaged_record_is_kept(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = DiskStore(directory, CONFIG, FakeClock(), host="here")
     appended = None
     for number in range(20):
@@ -166,13 +170,13 @@ def test_what_is_cut_off_behind_a_damaged_record_is_kept(directory: Path, caplog
     segment.write_bytes(data)
     assert verify_directory(directory).above_checkpoint_bytes > 0
     again = DiskStore(directory, CONFIG, FakeClock(), host="here")
-    assert "are cut off, and kept in" in caplog.text
+    assert "bytes after it to" in caplog.text
     (kept,) = directory.glob("cut-off-*")
     assert kept.read_bytes() == bytes(data[int(kept.name[8:]) : appended.end]).rstrip(b"\0")
     again.abandon()
 
 
-def test_an_index_that_was_begun_with_other_settings_goes_on(directory: Path) -> None:
+def test_an_index_keeps_the_settings_it_was_created_with(directory: Path) -> None:
     rebuild_directory(directory, StoreConfig(), FakeClock())
     store = DiskStore(directory, CONFIG, FakeClock(), host="here")
     store.append(bytearray(encode_record(Record("orders", b"new", "m-new", keys=("k-3",)))), 16, 0)

@@ -1,4 +1,4 @@
-"""What producers sent is known again after any kind of stop, the same, and never more than what is confirmed."""
+"""Producer sequences survive every kind of stop, and never include unconfirmed records."""
 
 import shutil
 from pathlib import Path
@@ -19,7 +19,9 @@ from litemq.storage.store import Appended
 from litemq.types import Record
 from support.waiting import HANG_S
 
-BY_HAND = StoreConfig(segment_bytes=1 << 20, max_record_bytes=65536, index_slots=100, index_entries=1000, checkpoint_interval_ms=0)
+BY_HAND = StoreConfig(
+    segment_bytes=1 << 20, max_record_bytes=65536, index_slots=100, index_entries=1000, checkpoint_interval_ms=0
+)
 HOUR_S = 3600
 
 
@@ -42,12 +44,12 @@ def _sequences(state: State) -> list[bytes]:
 
 
 def _work(store: DiskStore, clock: FakeClock, rounds: range) -> None:
-    """Many runs, pages that are filled and dropped, pairs that are forgotten, and a topic that goes and comes."""
+    """Write many runs; fill and drop pages, expire pairs, delete and re-create a topic."""
     for number in rounds:
         for n in range(15 * number, 15 * number + 15):
             clock.advance(0.001)
             _send(store, 1, range(n, n + 1))
-            _send(store, 2, range(2 * n, 2 * n + 2), n % 2)  # every other time a gap, which the store takes
+            _send(store, 2, range(2 * n, 2 * n + 2), n % 2)  # every other batch leaves a gap
         _send(store, 3, range(number, number + 1), 2)
         if number % 20 == 7:
             _send(store, 100 + number, range(3), 2)
@@ -58,7 +60,7 @@ def _work(store: DiskStore, clock: FakeClock, rounds: range) -> None:
     store.wait_confirmed(_send(store, 99, range(rounds.stop, rounds.stop + 1), 3).end)
 
 
-def test_the_same_is_known_after_any_stop(tmp_path: Path) -> None:
+def test_sequences_are_the_same_after_any_stop(tmp_path: Path) -> None:
     clock = FakeClock()
     store = _open(tmp_path / "one", clock)
     _work(store, clock, range(40))
@@ -76,35 +78,35 @@ def test_the_same_is_known_after_any_stop(tmp_path: Path) -> None:
     assert len(known) > 17  # a pair with all its pages
     store.abandon()
     for version in ("as it is", "old", "gone", "all but the log is gone", "damaged"):
-        place = tmp_path / "another"
-        shutil.copytree(tmp_path / "one", place)
-        database = place / "state.db"
+        folder = tmp_path / "another"
+        shutil.copytree(tmp_path / "one", folder)
+        database = folder / "state.db"
         match version:
             case "old":
                 for name in ("state.db", "state.db-wal"):
-                    shutil.copy(tmp_path / name, place / name)
+                    shutil.copy(tmp_path / name, folder / name)
             case "gone":
                 database.unlink()
             case "all but the log is gone":
                 database.unlink()
-                (place / "checkpoint").unlink()
+                (folder / "checkpoint").unlink()
             case "damaged":
                 database.write_bytes(database.read_bytes()[:-300] + bytes(300))
-        again = _open(place, clock)
+        again = _open(folder, clock)
         assert _rows(again) == expected, version
-        # What the replay changed is in the database, and the database alone gives the same.
+        # The replay updated the database: loading the database alone gives the same state.
         again.checkpoint()
         again.abandon()
-        assert _stored(place) == known, version
-        assert verify_directory(place).findings == []
-        rebuild_directory(place, BY_HAND, clock)
-        assert verify_directory(place).findings == []
-        assert _stored(place) == known
-        shutil.rmtree(place)
+        assert _stored(folder) == known, version
+        assert verify_directory(folder).findings == []
+        rebuild_directory(folder, BY_HAND, clock)
+        assert verify_directory(folder).findings == []
+        assert _stored(folder) == known
+        shutil.rmtree(folder)
 
 
-def _stored(place: Path) -> list[bytes]:
-    database = StateDatabase(place / "state.db")
+def _stored(folder: Path) -> list[bytes]:
+    database = StateDatabase(folder / "state.db")
     stored = database.load()
     database.close()
     assert stored is not None
@@ -112,7 +114,7 @@ def _stored(place: Path) -> list[bytes]:
 
 
 class StuckDisk(Disk):
-    """Syncs nothing of the log, once it is stuck."""
+    """A disk that, once stuck, syncs nothing of the log."""
 
     stuck = False
 
@@ -122,24 +124,24 @@ class StuckDisk(Disk):
         super().fsync(file)
 
 
-def test_the_database_is_never_ahead_of_what_is_confirmed(tmp_path: Path) -> None:
+def test_the_database_never_includes_unconfirmed_records(tmp_path: Path) -> None:
     clock = FakeClock()
     store = _open(tmp_path / "one", clock)
     store.wait_confirmed(_send(store, 7, range(100)).end)
     confirmed = store.confirm_offset
     known = _sequences(store.state)
-    # From here on nothing is confirmed: the database is committed as of the offset that was, while the writer goes on.
+    # Nothing is confirmed from here on: the database is committed as of the last confirmed offset.
     clock.advance(0.001)
     _send(store, 7, range(100, 150))
     _send(store, 8, range(5))
-    store._parts.state_keeper.commit(confirmed)
-    assert store._parts.state_keeper.applied == confirmed
+    store._parts.state_writer.commit(confirmed)
+    assert store._parts.state_writer.applied == confirmed
     assert store.state.producers.expected((7, 16, 0)) == 150
     store.abandon()
     assert _stored(tmp_path / "one") == known
 
 
-def test_what_was_never_safe_is_not_known_to_have_been_sent(tmp_path: Path) -> None:
+def test_lost_records_are_not_in_the_sequences(tmp_path: Path) -> None:
     clock, disk = FakeClock(), StuckDisk()
     store = _open(tmp_path / "one", clock, disk)
     store.wait_confirmed(_send(store, 7, range(100)).end)
@@ -149,7 +151,7 @@ def test_what_was_never_safe_is_not_known_to_have_been_sent(tmp_path: Path) -> N
     with pytest.raises(StoreFailedError):
         store.wait_confirmed(lost.end, HANG_S)
     store.abandon()
-    # The power goes, and with it what was not synced.
+    # A power cut: unsynced bytes are lost.
     segment = min((tmp_path / "one" / "commitlog").glob("0*"))
     with segment.open("r+b") as file:
         file.seek(int(lost.log_offsets[0]))

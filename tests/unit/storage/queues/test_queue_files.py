@@ -1,4 +1,4 @@
-"""Queue files: what is written is read, and damage is named."""
+"""Queue files: entries are read back, and damage is reported."""
 
 from pathlib import Path
 
@@ -24,18 +24,20 @@ def _entries(first: int, count: int) -> npt.NDArray[np.void]:
 
 
 def _files(folder: Path, entries_per_file: int = 500) -> QueueFiles:
-    return QueueFiles(DISK, folder, most_open=3, entries_per_file=entries_per_file)
+    return QueueFiles(DISK, folder, max_open=3, entries_per_file=entries_per_file)
 
 
 @settings(max_examples=40)
 @given(runs=st.lists(st.integers(1, 400), min_size=1, max_size=8), begin=st.integers(0, 1200), data=st.data())
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, runs: list[int], begin: int, data: st.DataObject) -> None:
+def test_written_entries_are_read_back(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[int], begin: int, data: st.DataObject
+) -> None:
     files = _files(tmp_path_factory.mktemp("queues"))
     at = begin
     for run in runs:
         files.write("orders", 0, at, _entries(at, run))
         at += run
-    # Some of it again, as after a crash that took the checkpoint back.
+    # Write some entries twice, as after a crash that reset the checkpoint.
     again = data.draw(st.integers(begin, at - 1))
     files.write("orders", 0, again, _entries(again, at - again))
     first = data.draw(st.integers(begin, at - 1))
@@ -43,7 +45,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, runs:
     assert files.read("orders", 0, first, count, at).tobytes() == _entries(first, min(count, at - first)).tobytes()
 
 
-def test_entries_that_numpy_has_joined_are_written_in_the_files_order(tmp_path: Path) -> None:
+def test_joined_arrays_are_written_big_endian(tmp_path: Path) -> None:
     files = _files(tmp_path)
     joined = np.concatenate([_entries(0, 3), _entries(3, 2)])
     assert joined.dtype != QUEUE_ENTRY
@@ -61,12 +63,13 @@ def test_layout_on_disk(tmp_path: Path) -> None:
         "orders/2/00000000000000012000",
         "orders/2/00000000000000012000.crc",
     ]
-    # 12,000 bytes are two full blocks and a last one, which is full because the file is; 4,800 bytes are one full block.
+    # 12,000 bytes are two full blocks and a last one, which counts as full because the file is;
+    # 4,800 bytes are one full block.
     assert (tmp_path / names[1]).stat().st_size == 12
     assert (tmp_path / names[3]).stat().st_size == 4
 
 
-def test_every_damaged_byte_of_a_full_block_is_found(tmp_path: Path) -> None:
+def test_every_damaged_byte_of_a_full_block_is_detected(tmp_path: Path) -> None:
     files = _files(tmp_path)
     files.write("orders", 0, 0, _entries(0, 500))
     path = tmp_path / "orders" / "0" / "00000000000000000000"
@@ -81,11 +84,11 @@ def test_every_damaged_byte_of_a_full_block_is_found(tmp_path: Path) -> None:
     path.write_bytes(whole)
     checksums = path.with_suffix(".crc")
     checksums.write_bytes(b"\0" + checksums.read_bytes()[1:])
-    with pytest.raises(CorruptStoreError, match="does not fit"):
+    with pytest.raises(CorruptStoreError, match="block checksum mismatch"):
         _files(tmp_path).read("orders", 0, 0, 1, 500)
 
 
-def test_missing_and_short_files_are_named(tmp_path: Path) -> None:
+def test_missing_and_truncated_files_are_reported(tmp_path: Path) -> None:
     files = _files(tmp_path)
     files.write("orders", 0, 0, _entries(0, 300))
     with pytest.raises(CorruptStoreError, match="is missing"):
@@ -98,10 +101,10 @@ def test_missing_and_short_files_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("topic", ["../evil", "/tmp/evil", "", ".", "..", "a/b", "a\0b", "x" * 135])  # noqa: S108
-def test_a_topic_never_leads_out_of_its_folder(tmp_path: Path, topic: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="not a queue's name"):
+def test_a_topic_name_cannot_escape_the_directory(tmp_path: Path, topic: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="not a valid queue name"):
         _files(tmp_path / "queues").write(topic, 0, 0, _entries(0, 1))
-    with pytest.raises(InvalidArgumentError, match="not a queue's name"):
+    with pytest.raises(InvalidArgumentError, match="not a valid queue name"):
         _files(tmp_path / "queues").write("orders", 0, -5, _entries(0, 1))
     assert list(tmp_path.iterdir()) == []
 
@@ -115,7 +118,7 @@ def test_few_files_stay_open(tmp_path: Path) -> None:
     assert len(files._files) <= 3
 
 
-def test_files_before_the_least_offset_are_dropped(tmp_path: Path) -> None:
+def test_files_before_the_start_offset_are_dropped(tmp_path: Path) -> None:
     files = _files(tmp_path)
     files.write("orders", 0, 0, _entries(0, 1600))
     files.drop_before("orders", 0, 1100)

@@ -1,4 +1,4 @@
-"""What is in the files is also in memory for a while, and the same either way."""
+"""Queues: entries are the same from the cache, from files and before they are written."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from litemq.storage.files.disk import DISK
 from litemq.storage.queues import queues as module
 from litemq.storage.queues.queue_files import QueueFiles
 from litemq.storage.queues.queues import Queues
-from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.state import QueueKey, State, Topic
 from support.waiting import HANG_S
 
 
@@ -21,27 +21,27 @@ def _entries(first: int, count: int) -> np.ndarray:
     return entries
 
 
-def _queues(place: Path) -> tuple[Queues, QueueKey, State]:
+def _queues(folder: Path) -> tuple[Queues, QueueKey, State]:
     state = State()
-    state.topics[16] = TopicFacts(16, "orders", 1)
-    (place / "consumequeue").mkdir()
-    return Queues(QueueFiles(DISK, place / "consumequeue"), state), QueueKey(16, 0), state
+    state.topics[16] = Topic(16, "orders", 1)
+    (folder / "consumequeue").mkdir()
+    return Queues(QueueFiles(DISK, folder / "consumequeue"), state), QueueKey(16, 0), state
 
 
 def _grow(queues: Queues, key: QueueKey, state: State, first: int, count: int) -> None:
     queues.add(key, first, _entries(first, count))
-    state.placed(key, first + count)
+    state.extend_queue(key, first + count)
 
 
 def _in_memory(queues: Queues, key: QueueKey, count: int) -> list[int]:
-    """Which of the first so many offsets of a queue are known without a file; each leads to its own place."""
-    places = {offset: queues.place_in_memory(key, offset) for offset in range(count)}
-    assert all(place in (None, offset * 200) for offset, place in places.items())
-    return [offset for offset, place in places.items() if place is not None]
+    """Return the offsets below ``count`` whose entries are in memory; check their log offsets."""
+    log_offsets = {offset: queues.log_offset_in_memory(key, offset) for offset in range(count)}
+    assert all(log_offset in (None, offset * 200) for offset, log_offset in log_offsets.items())
+    return [offset for offset, log_offset in log_offsets.items() if log_offset is not None]
 
 
 def test_the_latest_entries_are_read_from_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_KEPT_OF_QUEUE", 10)
+    monkeypatch.setattr(module, "_MAX_CACHED_PER_QUEUE", 10)
     queues, key, state = _queues(tmp_path)
     _grow(queues, key, state, 0, 8)
     queues.write_behind(8 * 200, HANG_S)
@@ -51,7 +51,7 @@ def test_the_latest_entries_are_read_from_memory(tmp_path: Path, monkeypatch: py
     assert _in_memory(queues, key, 16) == [*range(6, 16)]
     _grow(queues, key, state, 16, 2)
     assert _in_memory(queues, key, 20) == [*range(6, 18)]
-    for first in range(18):  # across files, what is kept, and what is new
+    for first in range(18):  # across files, cached and unwritten entries
         read = queues.read(key, first, 5, 18 * 200)
         assert (read["log_offset"] // 200).tolist() == list(range(first, min(18, first + 5)))
     read_files = []
@@ -60,8 +60,8 @@ def test_the_latest_entries_are_read_from_memory(tmp_path: Path, monkeypatch: py
     assert not read_files
 
 
-def test_what_was_written_longest_ago_is_forgotten_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_KEPT", 10)
+def test_the_least_recently_written_entries_are_evicted_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_CACHED", 10)
     queues, _, state = _queues(tmp_path)
     keys = [QueueKey(16, number) for number in range(4)]
     for key in keys:
@@ -70,7 +70,7 @@ def test_what_was_written_longest_ago_is_forgotten_first(tmp_path: Path, monkeyp
     assert [_in_memory(queues, key, 4) for key in keys] == [[], [], [0, 1, 2, 3], [0, 1, 2, 3]]
 
 
-def test_a_queue_ends_behind_what_is_confirmed(tmp_path: Path) -> None:
+def test_a_queue_ends_after_its_last_confirmed_record(tmp_path: Path) -> None:
     queues, key, state = _queues(tmp_path)
     assert queues.end_below(key, 0) == 0
     _grow(queues, key, state, 0, 8)
@@ -83,7 +83,7 @@ def test_a_queue_ends_behind_what_is_confirmed(tmp_path: Path) -> None:
     assert queues.end_below(key, ends[7]) == 8
 
 
-def test_what_somebody_reads_stays_as_it_is_while_more_comes(tmp_path: Path) -> None:
+def test_entries_held_by_a_reader_do_not_change(tmp_path: Path) -> None:
     queues, key, state = _queues(tmp_path)
     held = []
     for first in range(0, 300, 3):

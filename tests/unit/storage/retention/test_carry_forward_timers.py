@@ -1,4 +1,4 @@
-"""Very many timers are carried on while everything else goes on: whoever ends meanwhile stays ended, and what is done each second is done."""
+"""Carrying many timers: those that end meanwhile stay ended, and maintenance continues."""
 
 from __future__ import annotations
 
@@ -16,15 +16,21 @@ from litemq.storage.retention import carry_forward as carrying
 from litemq.types import Record
 from support.quick_disk import QuickDisk
 
-SMALL = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=100, index_entries=1000, checkpoint_interval_ms=0)
-KEPT = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=100, index_entries=1000, checkpoint_interval_ms=20)
+SMALL = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=100, index_entries=1000, checkpoint_interval_ms=0
+)
+KEPT = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=100, index_entries=1000, checkpoint_interval_ms=20
+)
 HOUR = 3_600_000
 FAR = 1 << 60
 
 
 def _hold(store: DiskStore, count: int, now: int) -> list[int]:
     topic_id = store.create_topic("orders", 1).topic_id
-    batch = b"".join(encode_record(Record("orders", b"x", f"m-{number}", delay_time=now + HOUR)) for number in range(count))
+    batch = b"".join(
+        encode_record(Record("orders", b"x", f"m-{number}", delay_time=now + HOUR)) for number in range(count)
+    )
     return [int(at) for at in store.append(bytearray(batch), topic_id, 0, held_after=now).log_offsets]
 
 
@@ -36,7 +42,7 @@ def _fill(store: DiskStore) -> None:
         store.wait_confirmed(store.append(bytearray(filler * 8), topic.topic_id, 0).end)
 
 
-def test_what_ends_while_others_are_carried_on_is_not_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timer_that_ends_meanwhile_is_not_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock()
     store = DiskStore(tmp_path, SMALL, clock, disk=QuickDisk(), host="here")
     places = _hold(store, 3, clock.wall_ms())
@@ -49,20 +55,20 @@ def test_what_ends_while_others_are_carried_on_is_not_carried_on(tmp_path: Path,
             ended = TimerEnded(pending=places[2], due=clock.wall_ms() + HOUR, size=places[1] - places[0])
             store.append_control(Control(timers_ended=TimersEnded(timers=[ended], cancelled=True)))
             store.wait_confirmed(store.log_end)
-            store.timers.write_behind(store.log_end)  # nobody could tell by what is not written yet
+            store.timers.write_behind(store.log_end)  # so that no ended timer is found among unwritten entries
 
-    monkeypatch.setattr(carrying, "_MOST_AT_ONCE", 1)
-    monkeypatch.setattr(Maintenance, "_let_others_work", cancel_the_last)
+    monkeypatch.setattr(carrying, "_MAX_APPEND_TIMERS", 1)
+    monkeypatch.setattr(Maintenance, "_yield_to_others", cancel_the_last)
     assert store.retain(max_bytes=70_000) > 0
     assert len(chunks) == 3
-    assert store.state.delivery.timers.count == 2
+    assert store.state.parts.timers.count == 2
     store.load_timers(clock.wall_ms() + 2 * HOUR)
     assert len(store.timers.take(FAR, FAR, 9)) == 2
     store.abandon()
 
 
-def test_what_is_done_each_second_is_done_while_very_many_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carrying, "_MOST_AT_ONCE", 1)
+def test_maintenance_continues_while_many_timers_are_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carrying, "_MAX_APPEND_TIMERS", 1)
     store = DiskStore(tmp_path, KEPT, SystemClock(), disk=QuickDisk(), host="here")
     _hold(store, 150, SystemClock().wall_ms())
     _fill(store)
@@ -74,7 +80,7 @@ def test_what_is_done_each_second_is_done_while_very_many_are_carried_on(tmp_pat
         checkpoint(whole=whole)
 
     monkeypatch.setattr(store._maintenance, "checkpoint", watched)
-    with store._parts.keeping:  # retention alone does it
+    with store._parts.maintaining:  # retention alone does it
         before = SystemClock().wall_ms()
         store.retain(max_bytes=70_000)
         carried = [end for end in seen if end > begun]

@@ -1,4 +1,4 @@
-"""Producers' sequences: the same as a plain account of every record, however the records come."""
+"""``Producers`` against a plain account of every record, in any batches."""
 
 from array import array
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from litemq.proto.control_pb2 import Row
 from litemq.storage.state import State, producers
 from litemq.storage.state.persistence.changes import Changes
 from litemq.storage.state.persistence.rows import is_gone, row_key
-from litemq.storage.state.producers import Pair, Producers, Touched, runs_row
+from litemq.storage.state.producers import Pair, Producers, TouchedPage, runs_row
 
 HOUR = 3_600_000
 NOW = 1_700_000_000_000 // HOUR * HOUR
@@ -27,13 +27,15 @@ class _Sent(NamedTuple):
 
 
 class _Account:
-    """What should be known, record by record."""
+    """The model: every record on its own."""
 
     def __init__(self) -> None:
         self.known: dict[Pair, dict[int, tuple[int, int]]] = {}
 
     def take(self, sent: _Sent) -> None:
-        for pair in [pair for pair, receipts in self.known.items() if sent.time // HOUR - max(receipts.values())[1] // HOUR > 168]:
+        for pair in [
+            pair for pair, receipts in self.known.items() if sent.time // HOUR - max(receipts.values())[1] // HOUR > 168
+        ]:
             del self.known[pair]
         if sent.pair.producer_id == 0 or sent.sequence >= (1 << 63) - 1:
             return
@@ -52,10 +54,10 @@ class _Account:
         return self.known.get(pair, {}).get(sequence)
 
 
-def _take(known: Producers, batch: list[_Sent], *, of_one_topic: bool = False) -> list[Touched]:
+def _take(known: Producers, batch: list[_Sent], *, of_one_topic: bool = False) -> list[TouchedPage]:
     times = np.array([sent.time for sent in batch])
     topics, queues = (np.array([sent.pair[at] for sent in batch]) for at in (1, 2))
-    touched = known.took(
+    touched = known.add_records(
         np.array([sent.pair.producer_id for sent in batch], np.uint64),
         np.array([sent.sequence for sent in batch], np.uint64).astype(np.int64),
         int(topics[0]) if of_one_topic and (topics == topics[0]).all() else topics,
@@ -82,10 +84,12 @@ def _batches(draw: st.DrawFn) -> list[list[_Sent]]:
     batches = []
     for _ in range(draw(st.integers(1, 6))):
         batch = []
-        # The times within a batch are those of a replay's window.
+        # A batch may span time, like a window of a replay.
         for _ in range(draw(st.integers(1, 8))):
             time += draw(st.sampled_from([0, 0, 0, 0, 0, 1, HOUR, 100 * HOUR, 168 * HOUR, 169 * HOUR]))
-            pair = Pair(draw(st.sampled_from([0, 1, 2, (1 << 64) - 1])), draw(st.integers(16, 17)), draw(st.integers(0, 1)))
+            pair = Pair(
+                draw(st.sampled_from([0, 1, 2, (1 << 64) - 1])), draw(st.integers(16, 17)), draw(st.integers(0, 1))
+            )
             step = draw(st.sampled_from([0, 0, 0, 0, 0, 0, -3, -1, 1, 70]))
             first = draw(st.just(1 << 63)) if draw(st.integers(0, 60)) == 60 else max(0, account.expected(pair) + step)
             scattered = draw(st.integers(0, 1))
@@ -102,7 +106,7 @@ def _batches(draw: st.DrawFn) -> list[list[_Sent]]:
 
 @pytest.fixture(autouse=True, params=["as it is", "small"])
 def _pages(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Small pages and few receipts, so that they are filled and go."""
+    """Small pages and few receipts, so that pages are filled and dropped."""
     if request.param == "as it is":
         yield
         return
@@ -113,7 +117,7 @@ def _pages(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @given(_batches(), st.data())
-def test_it_is_a_plain_account_however_the_records_come(batches: list[list[_Sent]], data: st.DataObject) -> None:
+def test_sequences_match_a_plain_account_in_any_batches(batches: list[list[_Sent]], data: st.DataObject) -> None:
     account, known = _Account(), Producers()
     database: dict[bytes, bytes] = {}
     copies: list[tuple[Producers, list[bytes]]] = []
@@ -139,7 +143,7 @@ def test_it_is_a_plain_account_however_the_records_come(batches: list[list[_Sent
                 known = _again(known)
     for copy, rows in copies:
         assert _rows(copy) == rows
-    # All at once, as a replay may see them, and one by one.
+    # All at once, as in a replay, and one by one.
     at_once, one_by_one = Producers(), Producers()
     _take(at_once, [sent for batch in batches for sent in batch])
     for batch in batches:
@@ -148,7 +152,7 @@ def test_it_is_a_plain_account_however_the_records_come(batches: list[list[_Sent
     assert _rows(at_once) == _rows(known) == _rows(one_by_one) == _rows(_again(known))
 
 
-def test_the_last_of_many_records_are_known_and_take_bounded_space() -> None:
+def test_only_the_last_receipts_are_kept() -> None:
     pair = Pair(7, 16, 3)
     known = Producers()
     for n in range(0, 20_000, 10):
@@ -165,7 +169,7 @@ def test_the_last_of_many_records_are_known_and_take_bounded_space() -> None:
     assert known.receipt(pair, -1) is None
 
 
-def test_a_pair_is_forgotten_at_a_full_hour_seven_days_after_its_last_record() -> None:
+def test_a_pair_expires_at_a_full_hour_after_seven_days() -> None:
     known = Producers()
     _take(known, [_Sent(Pair(1, 16, 0), 0, 0, NOW + HOUR - 1), _Sent(Pair(2, 16, 0), 0, 1, NOW + HOUR)])
     assert known.expire(NOW + 169 * HOUR - 1) == []
@@ -173,19 +177,19 @@ def test_a_pair_is_forgotten_at_a_full_hour_seven_days_after_its_last_record() -
     assert [touched[0] for touched in gone] == [(1, 16, 0)]
     assert known.expected(Pair(1, 16, 0)) == 0
     assert known.expected(Pair(2, 16, 0)) == 1
-    # Its producer may begin anew, or go on: whoever looked before the hour was over was told the old number.
+    # The producer may restart or continue: before the hour was over, it got the old sequence.
     _take(known, [_Sent(Pair(1, 16, 0), 1, 5, NOW + 169 * HOUR)])
     assert known.expected(Pair(1, 16, 0)) == 2
     assert known.receipt(Pair(1, 16, 0), 0) is None
 
 
-def test_a_change_waits_for_its_record_and_is_taken_as_it_was_there() -> None:
+def test_a_change_waits_for_its_record_to_be_confirmed() -> None:
     state = State()
     changes = Changes(state)
     pair = Pair(9, 16, 1)
     rows: dict[int, list[bytes]] = {}
     for n in range(200):
-        changes.took(10 * n + 10, _take(state.producers, [_Sent(pair, n, 2 * n, NOW + n)]))
+        changes.add_sequences(10 * n + 10, _take(state.producers, [_Sent(pair, n, 2 * n, NOW + n)]))
         rows[10 * n + 10] = _rows(state.producers)
     database: dict[bytes, Row] = {}
     for confirmed in (5, 10, 655, 650, 1200, 1999, 2000):
@@ -195,9 +199,9 @@ def test_a_change_waits_for_its_record_and_is_taken_as_it_was_there() -> None:
         assert there == rows.get(confirmed // 10 * 10, [] if confirmed < 10 else rows[650])
 
 
-def test_a_page_is_never_changed_but_appended_to() -> None:
+def test_pages_are_append_only() -> None:
     known = Producers()
-    touched: list[tuple[Touched, array[int]]] = []
+    touched: list[tuple[TouchedPage, array[int]]] = []
     for n in range(300):
         touched += [(one, one[1][: one[2]]) for one in _take(known, [_Sent(Pair(1, 16, 0), n, 2 * n, NOW)])]
         if n % 50 == 0:

@@ -1,9 +1,9 @@
-"""Timers in memory, against a plain dictionary."""
+"""``NearTimers`` against a plain dictionary."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.storage.timers.entries import MINUTE_MS, Timer, entries_of
+from litemq.storage.timers.entries import MINUTE_MS, Timer, encode_entries
 from litemq.storage.timers.near_timers import NearTimers
 
 FAR = 1 << 60
@@ -26,7 +26,7 @@ def test_taken_in_order_given_back_and_ended() -> None:
     near.finish(10, 8)
     assert not near.is_taken(8)
     near.give_back([second])  # too late: it has ended otherwise
-    assert (near.take(FAR, FAR, 9), len(near), near.has_any_of(0)) == ([], 0, False)
+    assert (near.take(FAR, FAR, 9), len(near), near.has_minute(0)) == ([], 0, False)
 
 
 STEPS = st.lists(
@@ -41,10 +41,10 @@ STEPS = st.lists(
 
 
 @given(st.lists(st.integers(0, 300), max_size=30), STEPS)
-def test_as_a_dictionary_would(loaded: list[int], steps: list[tuple[str, int]]) -> None:
+def test_timers_match_a_dictionary(loaded: list[int], steps: list[tuple[str, int]]) -> None:
     near = NearTimers(0)
     timers = sorted(Timer(due, 8 * number, 8) for number, due in enumerate(loaded))
-    near.load(entries_of([(due, pending, pending, size) for due, pending, size in timers]), MINUTE_MS)
+    near.load(encode_entries([(due, pending, pending, size) for due, pending, size in timers]), MINUTE_MS)
     waiting, taken = set(timers), list[Timer]()
     count = len(loaded)
     for step, number in steps:
@@ -71,11 +71,11 @@ def test_as_a_dictionary_would(loaded: list[int], steps: list[tuple[str, int]]) 
             del taken[:number]
         assert len(near) == len(waiting) + len(taken)
         assert all(near.is_taken(timer.pending) for timer in taken)
-        assert near.has_any_of(0) == bool(waiting or taken)
+        assert near.has_minute(0) == bool(waiting or taken)
     assert near.take(FAR, FAR, 1000) == sorted(waiting)
 
 
-def test_moved_away_and_back_it_is_there_once() -> None:
+def test_a_timer_moved_and_back_exists_once() -> None:
     near = NearTimers(MINUTE_MS)
     near.begin(Timer(10, 0, 8))
     for before, due in ((10, 30), (30, 10), (10, 30), (30, 10), (10, 5)):

@@ -1,4 +1,4 @@
-"""Timers of a store on disk: known again after any stop, found anew when their files are lost, carried on before their segment goes."""
+"""Timers of a store on disk: reopened, rebuilt from the log, and carried forward."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +17,9 @@ from litemq.storage.store import Placed
 from litemq.storage.timers.entries import Timer
 from litemq.types import Record, RecordKind
 
-BY_HAND = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=100, index_entries=1000, checkpoint_interval_ms=0)
+BY_HAND = StoreConfig(
+    segment_bytes=69_632, max_record_bytes=4096, index_slots=100, index_entries=1000, checkpoint_interval_ms=0
+)
 FAR = 1 << 60
 HOUR = 3_600_000
 YEAR = 365 * 24 * HOUR
@@ -39,7 +41,7 @@ def _send(store: DiskStore, now: int, *dues: int, producer_id: int = 0, first: i
 
 
 def _waiting(store: DiskStore) -> list[Timer]:
-    """All that wait; they still do afterwards."""
+    """Return all timers without changing them."""
     store.load_timers(FakeClock().wall_ms() + 2 * YEAR)
     timers = store.timers.take(FAR, FAR, 1_000_000)
     store.timers.give_back(timers)
@@ -47,7 +49,7 @@ def _waiting(store: DiskStore) -> list[Timer]:
 
 
 def _rows(store: DiskStore) -> list[bytes]:
-    """Everything that is known, but for how much was written about it."""
+    """Return the rows of the state, except those of the control topic."""
     rows = (row for row in store.state.rows() if row.queue.topic_id != CONTROL_TOPIC_ID)
     return [row.SerializeToString(deterministic=True) for row in rows]
 
@@ -61,20 +63,25 @@ def _fire(store: DiskStore, timers: list[Timer]) -> None:
     store.wait_confirmed(store.append_placed(placed).end)
 
 
-def test_what_is_due_later_is_held(tmp_path: Path) -> None:
+def test_messages_due_later_are_held(tmp_path: Path) -> None:
     store = _open(tmp_path)
     now = FakeClock().wall_ms()
     assert _send(store, now, 0, now + 1, now, now + HOUR) == [0, -1, 1, -1]
     topic = store.create_topic("orders", 2)
-    assert (store.state.next[QueueKey(topic.topic_id, 1)], store.state.next[QueueKey(TIMER_TOPIC_ID, 1)]) == (2, 2)
+    assert (
+        store.state.end_offsets[QueueKey(topic.topic_id, 1)],
+        store.state.end_offsets[QueueKey(TIMER_TOPIC_ID, 1)],
+    ) == (2, 2)
     assert [timer.due for timer in _waiting(store)] == [now + 1, now + HOUR]
-    totals = store.state.delivery.timers
+    totals = store.state.parts.timers
     assert (totals.count, totals.bytes) == (2, sum(timer.size for timer in _waiting(store)))
     store.close()
 
 
-@pytest.mark.parametrize("how", ["close", "abandon", "checkpoint", "lost files", "lost checkpoint", "damaged", "rebuild"])
-def test_timers_are_known_again(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(
+    "how", ["close", "abandon", "checkpoint", "lost files", "lost checkpoint", "damaged", "rebuild"]
+)
+def test_a_reopened_store_knows_its_timers(tmp_path: Path, how: str) -> None:
     clock = FakeClock()
     now = clock.wall_ms()
     store = _open(tmp_path, clock)
@@ -134,12 +141,12 @@ def test_nothing_fires_twice(tmp_path: Path) -> None:
     store.timers.give_back([first, second])
     assert store.timers.take(FAR, FAR, 10) == [second]
     store.timers.give_back([second])
-    with pytest.raises(InvalidArgumentError):  # nobody has taken it
+    with pytest.raises(InvalidArgumentError):  # it was not taken
         _fire(store, [second])
     store.close()
 
 
-def test_what_waits_is_carried_on_before_its_segment_goes(tmp_path: Path) -> None:
+def test_timers_are_carried_before_their_segment_is_dropped(tmp_path: Path) -> None:
     clock = FakeClock()
     now = clock.wall_ms()
     store = _open(tmp_path, clock)
@@ -155,8 +162,8 @@ def test_what_waits_is_carried_on_before_its_segment_goes(tmp_path: Path) -> Non
     assert [timer.due for timer in after] == [now + 5, *(timer.due for timer in before)]
     assert min(timer.pending for timer in after) > max(timer.pending for timer in before)
     assert [record[64:] for record in store.read_pending(after[1:])] == [record[64:] for record in bodies]
-    assert store.state.delivery.timers.count == 3
-    with pytest.raises(InvalidArgumentError):  # whoever had taken it, and read it, comes too late
+    assert store.state.parts.timers.count == 3
+    with pytest.raises(InvalidArgumentError):  # it was taken before it was carried
         store.append_placed([Placed(bodies[0], 16, 1, RecordKind.FIRED, taken[0].pending)])
     store.abandon()
     again = _open(tmp_path, clock)
@@ -173,7 +180,7 @@ def test_what_waits_is_carried_on_before_its_segment_goes(tmp_path: Path) -> Non
     last.close()
 
 
-def test_what_has_ended_is_not_carried(tmp_path: Path) -> None:
+def test_ended_timers_are_not_carried(tmp_path: Path) -> None:
     now = FakeClock().wall_ms()
     store = _open(tmp_path)
     _send(store, now, *[now + n for n in range(1, 21)], size=1000)
@@ -188,19 +195,24 @@ def test_what_has_ended_is_not_carried(tmp_path: Path) -> None:
     store.close()
 
 
-def test_only_half_the_disk_is_for_timers(tmp_path: Path) -> None:
+def test_timers_may_use_half_of_the_disk(tmp_path: Path) -> None:
     now = FakeClock().wall_ms()
     config = StoreConfig(
-        segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=9, checkpoint_interval_ms=0, max_log_bytes=20_000
+        segment_bytes=69_632,
+        max_record_bytes=4096,
+        index_slots=9,
+        index_entries=9,
+        checkpoint_interval_ms=0,
+        max_log_bytes=20_000,
     )
     store = _open(tmp_path, config=config)
-    assert store.timer_room == 10_000
+    assert store.timer_bytes_left == 10_000
     _send(store, now, now + HOUR, size=1000)
     (timer,) = _waiting(store)
-    assert store.timer_room == 10_000 - timer.size
+    assert store.timer_bytes_left == 10_000 - timer.size
     _send(store, now, *[now + HOUR] * 20, size=1000)
-    assert store.timer_room == 0
+    assert store.timer_bytes_left == 0
     store.close()
     unlimited = _open(tmp_path / "other")
-    assert unlimited.timer_room > 1 << 20
+    assert unlimited.timer_bytes_left > 1 << 20
     unlimited.close()

@@ -1,4 +1,4 @@
-"""All timers of a store, against a plain dictionary, through loading, writing behind and crashes."""
+"""``TimerStore`` against a plain dictionary, through loading, writing behind and crashes."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,32 +18,32 @@ from litemq.storage.state.machine_parts import PlacedEvent
 from litemq.storage.state.part import PlacedRecord
 from litemq.storage.state.timers.moved_timers import MovedTimers
 from litemq.storage.state.timers.pending_totals import TimersFired
-from litemq.storage.timers import timer_store as held_module
+from litemq.storage.timers import timer_store
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import MINUTE_MS, Timer
-from litemq.storage.timers.timer_store import HeldTimers, ending_of
+from litemq.storage.timers.timer_store import TimerStore, timer_end
 from litemq.types import RecordKind
 
 FAR = 1 << 60
 HOUR = 60 * MINUTE_MS
 
 
-def _held(directory: Path) -> HeldTimers:
-    return HeldTimers(BucketFiles(DISK, directory))
+def _open_store(directory: Path) -> TimerStore:
+    return TimerStore(BucketFiles(DISK, directory))
 
 
-def _live(held: HeldTimers, timers: list[Timer]) -> set[Timer]:
+def _live(store: TimerStore, timers: list[Timer]) -> set[Timer]:
     dues, pendings = (np.array([timer[field] for timer in timers], np.int64) for field in (0, 1))
-    return {timer for timer, waits in zip(timers, held.live_among(dues, pendings).tolist(), strict=True) if waits}
+    return {timer for timer, waits in zip(timers, store.live_among(dues, pendings).tolist(), strict=True) if waits}
 
 
-def test_a_timer_goes_to_its_file_and_comes_back(tmp_path: Path) -> None:
-    held = _held(tmp_path)
-    held.load(HOUR)
-    held.begin(50 * HOUR, 0, 8)
-    held.write_behind(8)
-    held.seal(8)
-    again = _held(tmp_path)
+def test_a_timer_is_written_and_loaded(tmp_path: Path) -> None:
+    store = _open_store(tmp_path)
+    store.load(HOUR)
+    store.begin(50 * HOUR, 0, 8)
+    store.write_behind(8)
+    store.seal(8)
+    again = _open_store(tmp_path)
     again.load(49 * HOUR)
     assert again.take(FAR, FAR, 9) == []
     again.load(50 * HOUR + 1)
@@ -58,47 +58,49 @@ def test_a_timer_goes_to_its_file_and_comes_back(tmp_path: Path) -> None:
 
 
 def test_in_memory_alone() -> None:
-    held = HeldTimers(None)
-    held.begin(50 * HOUR, 0, 8)
-    held.load(HOUR)
-    held.write_behind(8)
-    held.seal(8)
-    assert held.take(50 * HOUR, FAR, 9) == [Timer(50 * HOUR, 0, 8)]
-    held.give_back([Timer(50 * HOUR, 0, 8)])
-    assert held.next_due == 50 * HOUR
+    store = TimerStore(None)
+    store.begin(50 * HOUR, 0, 8)
+    store.load(HOUR)
+    store.write_behind(8)
+    store.seal(8)
+    assert store.take(50 * HOUR, FAR, 9) == [Timer(50 * HOUR, 0, 8)]
+    store.give_back([Timer(50 * HOUR, 0, 8)])
+    assert store.next_due == 50 * HOUR
 
 
-def test_too_much_at_once_waits_in_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("litemq.storage.timers.timer_store._MOST_NEAR", 2)
-    held = _held(tmp_path)
+def test_timers_over_the_limit_stay_in_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("litemq.storage.timers.timer_store._MAX_NEAR", 2)
+    store = _open_store(tmp_path)
     for number in range(6):
-        held.begin(number * MINUTE_MS, 8 * number, 8)
-    held.load(HOUR)
-    assert held.near_end == 2 * MINUTE_MS
-    for timer in held.take(HOUR, FAR, 9):
-        held.end(timer.due, timer.pending, 1000)
-    held.load(HOUR)
-    assert [timer.due for timer in held.take(HOUR, FAR, 9)] == [2 * MINUTE_MS, 3 * MINUTE_MS]
+        store.begin(number * MINUTE_MS, 8 * number, 8)
+    store.load(HOUR)
+    assert store.near_end == 2 * MINUTE_MS
+    for timer in store.take(HOUR, FAR, 9):
+        store.end(timer.due, timer.pending, 1000)
+    store.load(HOUR)
+    assert [timer.due for timer in store.take(HOUR, FAR, 9)] == [2 * MINUTE_MS, 3 * MINUTE_MS]
 
 
-def test_those_that_still_wait_are_told(tmp_path: Path) -> None:
-    held = _held(tmp_path)
-    timers = [Timer(due, 8 * number, 8) for number, due in enumerate((HOUR, 30 * HOUR, 30 * HOUR + MINUTE_MS, 90 * HOUR))]
+def test_live_among(tmp_path: Path) -> None:
+    store = _open_store(tmp_path)
+    timers = [
+        Timer(due, 8 * number, 8) for number, due in enumerate((HOUR, 30 * HOUR, 30 * HOUR + MINUTE_MS, 90 * HOUR))
+    ]
     for timer in timers:
-        held.begin(*timer)
-    held.write_behind(16)
-    with held.watching() as has_ended:
-        held.end(timers[1].due, timers[1].pending, 32)
-        held.write_behind(64)
+        store.begin(*timer)
+    store.write_behind(16)
+    with store.watch_ended() as has_ended:
+        store.end(timers[1].due, timers[1].pending, 32)
+        store.write_behind(64)
         assert [has_ended(timer.pending) for timer in timers] == [False, True, False, False]
         has_ended.forget([timers[1].pending])
         assert not has_ended(timers[1].pending)
-    assert _live(held, timers) == {timers[0], timers[2], timers[3]}
+    assert _live(store, timers) == {timers[0], timers[2], timers[3]}
 
 
 @contextmanager
 def _meanwhile(owner: object, name: str, act: Callable[[], None]) -> Iterator[None]:
-    """Something else happens the first time that a function is called, before it does its work."""
+    """Call ``act`` before the first call of the function ``name``."""
     work = getattr(owner, name)
 
     def acting(*arguments: object) -> object:
@@ -116,21 +118,25 @@ def _meanwhile(owner: object, name: str, act: Callable[[], None]) -> Iterator[No
 
 @pytest.mark.parametrize("where", ["written", "unwritten"])
 @pytest.mark.parametrize("moment", ["read", "sorted"])
-def test_one_that_begins_before_the_minute_that_is_loaded(tmp_path: Path, moment: str, where: str) -> None:
-    """The next minute of which something is known is a later one: up to it nothing was due when it was chosen."""
-    held = _held(tmp_path)
-    held.load(MINUTE_MS)
-    held.begin(5 * MINUTE_MS, 0, 8)
-    held.write_behind(8 if where == "written" else 0)
+def test_a_timer_that_begins_before_the_loaded_minute(tmp_path: Path, moment: str, where: str) -> None:
+    """A later minute was chosen to load, because no earlier timer existed then."""
+    store = _open_store(tmp_path)
+    store.load(MINUTE_MS)
+    store.begin(5 * MINUTE_MS, 0, 8)
+    store.write_behind(8 if where == "written" else 0)
 
     def meanwhile() -> None:
-        held.begin(2 * MINUTE_MS, 8, 8)
+        store.begin(2 * MINUTE_MS, 8, 8)
 
-    with _meanwhile(BucketFiles, "read", meanwhile) if moment == "read" else _meanwhile(held_module, "live_timers", meanwhile):
-        held.load(6 * MINUTE_MS)
-    held.write_behind(16)
-    held.seal(16)
-    assert held.take(6 * MINUTE_MS, FAR, 9) == [Timer(2 * MINUTE_MS, 8, 8), Timer(5 * MINUTE_MS, 0, 8)]
+    with (
+        _meanwhile(BucketFiles, "read", meanwhile)
+        if moment == "read"
+        else _meanwhile(timer_store, "live_timers", meanwhile)
+    ):
+        store.load(6 * MINUTE_MS)
+    store.write_behind(16)
+    store.seal(16)
+    assert store.take(6 * MINUTE_MS, FAR, 9) == [Timer(2 * MINUTE_MS, 8, 8), Timer(5 * MINUTE_MS, 0, 8)]
 
 
 STEPS = st.lists(
@@ -149,62 +155,66 @@ STEPS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(STEPS)
-def test_as_a_dictionary_would(steps: list[tuple[str, int]]) -> None:
-    """A log of what was said is kept beside it: after a crash, what is behind the sealed offset is said again."""
+def test_timers_match_a_dictionary(steps: list[tuple[str, int]]) -> None:
+    """The test keeps a log; after a crash, it replays the log from the sealed offset on."""
     with tempfile.TemporaryDirectory() as directory:
-        held = _held(Path(directory))
+        store = _open_store(Path(directory))
         log: list[tuple[int, Timer, bool]] = []  # cause, timer, whether it begins
         waiting: dict[int, Timer] = {}
         now, sealed = 0, 0
 
-        def say(timer: Timer, *, begins: bool) -> None:
+        def record(timer: Timer, *, begins: bool) -> None:
             cause = timer.pending if begins else 8 * len(log)
             log.append((cause, timer, begins))
             if begins:
-                held.begin(*timer)
+                store.begin(*timer)
                 waiting[timer.pending] = timer
             else:
-                held.end(timer.due, timer.pending, cause)
+                store.end(timer.due, timer.pending, cause)
                 del waiting[timer.pending]
 
         def both(now: int, number: int) -> None:
             if waiting:
-                say(sorted(waiting.values())[number % len(waiting)], begins=False)
-            say(Timer(now + number * MINUTE_MS, 8 * len(log), 8), begins=True)
+                record(sorted(waiting.values())[number % len(waiting)], begins=False)
+            record(Timer(now + number * MINUTE_MS, 8 * len(log), 8), begins=True)
 
         for step, number in steps:
             if step == "begin":
-                say(Timer(now + number * MINUTE_MS + number, 8 * len(log), 8), begins=True)
+                record(Timer(now + number * MINUTE_MS + number, 8 * len(log), 8), begins=True)
             elif step == "end" and waiting:
-                say(sorted(waiting.values())[number % len(waiting)], begins=False)
+                record(sorted(waiting.values())[number % len(waiting)], begins=False)
             elif step == "load":
                 now += number * MINUTE_MS
-                held.load(now + MINUTE_MS)
+                store.load(now + MINUTE_MS)
             elif step.startswith("while"):  # one begins and another ends meanwhile
                 act = partial(both, now, number)
-                with _meanwhile(BucketFiles, "read", act) if "read" in step else _meanwhile(held_module, "live_timers", act):
-                    held.load(now + 60 * MINUTE_MS)
+                with (
+                    _meanwhile(BucketFiles, "read", act)
+                    if "read" in step
+                    else _meanwhile(timer_store, "live_timers", act)
+                ):
+                    store.load(now + 60 * MINUTE_MS)
             elif step == "fire":
-                held.load(now + MINUTE_MS)
-                found = held.take(now, FAR, number)
+                store.load(now + MINUTE_MS)
+                found = store.take(now, FAR, number)
                 assert found == sorted(timer for timer in waiting.values() if timer.due <= now)[:number]
                 for timer in found:
-                    say(timer, begins=False)
+                    record(timer, begins=False)
             elif step == "write":
                 sealed = max(sealed, 8 * len(log) - 8 * number)
-                held.write_behind(sealed)
-                held.seal(sealed)
+                store.write_behind(sealed)
+                store.seal(sealed)
             elif step == "crash":
                 files = BucketFiles(DISK, Path(directory))
                 begin = max(files.applied or 0, sealed) if files.applied is not None else 0
-                held = HeldTimers(files)
+                store = TimerStore(files)
                 for cause, timer, begins in log:
                     if cause >= begin:
-                        held.begin(*timer) if begins else held.end(timer.due, timer.pending, cause)
-                held.load(now + MINUTE_MS)
-            assert _live(held, [timer for _, timer, _ in log]) == set(waiting.values())
-        held.load(now + 100 * 60 * HOUR)
-        assert held.take(FAR, FAR, 1000) == sorted(waiting.values())
+                        store.begin(*timer) if begins else store.end(timer.due, timer.pending, cause)
+                store.load(now + MINUTE_MS)
+            assert _live(store, [timer for _, timer, _ in log]) == set(waiting.values())
+        store.load(now + 100 * 60 * HOUR)
+        assert store.take(FAR, FAR, 1000) == sorted(waiting.values())
 
 
 def _fired(delay_time: int, pending: int, log_offset: int) -> TimersFired:
@@ -212,40 +222,40 @@ def _fired(delay_time: int, pending: int, log_offset: int) -> TimersFired:
 
 
 class _Log:
-    """What records say, to timers and to the part of the state that knows the moved ones; and a plain dictionary of what must be."""
+    """A log of events, applied to the timers and to the state, with a dictionary as the model."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.said: list[PlacedEvent | Control] = []
+        self.events: list[PlacedEvent | Control] = []
         self.moved = MovedTimers()
-        self.held = _held(directory)
+        self.store = _open_store(directory)
         self.waiting: dict[int, tuple[int, int]] = {}  # by pending: due time, and that of the record
         self.sealed = 0
 
     @property
     def end(self) -> int:
-        return 8 * len(self.said)
+        return 8 * len(self.events)
 
-    def say(self, event: PlacedEvent | Control) -> None:
+    def record(self, event: PlacedEvent | Control) -> None:
         at = self.end
-        self.said.append(event)
-        self._tell(self.held, event, at)
+        self.events.append(event)
+        self._apply(self.store, event, at)
         if isinstance(event, Control):
             self.moved.apply(event)
         elif isinstance(event, TimersFired):
-            self.moved.fired(event)
+            self.moved.apply_fired(event)
         elif isinstance(event, PlacedRecord):
             self.moved.place(event)
 
     @staticmethod
-    def _tell(held: HeldTimers, event: PlacedEvent | Control, at: int) -> None:
+    def _apply(store: TimerStore, event: PlacedEvent | Control, at: int) -> None:
         if isinstance(event, Control):
-            held.apply(event, at)
+            store.apply(event, at)
         else:
-            held.place(event)
+            store.place(event)
 
     def place(self, kind: RecordKind, delay_time: int, origin: int = -1) -> None:
-        self.say(PlacedRecord(self.end, kind, origin, 1, 0, 0, 0, delay_time, 8, 0))
+        self.record(PlacedRecord(self.end, kind, origin, 1, 0, 0, 0, delay_time, 8, 0))
 
     def begin(self, due: int) -> None:
         self.waiting[self.end] = due, due
@@ -258,45 +268,55 @@ class _Log:
 
     def fire(self, pending: int) -> None:
         _, home = self.waiting.pop(pending)
-        self.say(_fired(home, pending, self.end))
+        self.record(_fired(home, pending, self.end))
 
     def move(self, pending: int, due: int) -> None:
         before, home = self.waiting[pending]
-        assert self.held.due_of(pending, home) == before
+        assert self.store.due_time(pending, home) == before
         self.waiting[pending] = due, home
-        self.say(Control(timer_moved=TimerMoved(pending=pending, delay_time=home, due_before=before, due=due, size=8)))
+        self.record(
+            Control(timer_moved=TimerMoved(pending=pending, delay_time=home, due_before=before, due=due, size=8))
+        )
 
     def cancel(self, pending: int) -> None:
         _, home = self.waiting.pop(pending)
-        self.say(Control(timers_ended=TimersEnded(timers=[ending_of(self.held, pending, home, 8)], cancelled=True)))
+        self.record(Control(timers_ended=TimersEnded(timers=[timer_end(self.store, pending, home, 8)], cancelled=True)))
 
     def seal(self, below: int = 1 << 60) -> None:
         self.sealed = max(self.sealed, min(below, self.end))
-        self.held.write_behind(self.sealed)
-        self.held.seal(self.sealed)
+        self.store.write_behind(self.sealed)
+        self.store.seal(self.sealed)
 
     def crash(self, *, lose_files: bool) -> None:
-        """The state is known up to the log's end, the files only up to where they were sealed: the rest is told again."""
+        """Reopen: the state is complete, the files are as sealed, and the rest is replayed."""
         files = BucketFiles(DISK, self.directory)
         if lose_files:
             files.clear()
         begin = 0 if files.applied is None else max(files.applied, self.sealed)
-        self.held = HeldTimers(files)
-        for number, event in enumerate(self.said):
+        self.store = TimerStore(files)
+        for number, event in enumerate(self.events):
             if 8 * number >= begin:
-                self._tell(self.held, event, 8 * number)
-        self.held.know_moved(self.moved, begin)
+                self._apply(self.store, event, 8 * number)
+        self.store.load_moved(self.moved, begin)
 
     def check(self) -> None:
-        everybody = [event.log_offset for event in self.said if isinstance(event, PlacedRecord) and event.kind is RecordKind.PENDING]
-        homes = [event.delay_time for event in self.said if isinstance(event, PlacedRecord) and event.kind is RecordKind.PENDING]
-        live = self.held.live_among(np.array(homes, np.int64), np.array(everybody, np.int64)).tolist()
-        assert {pending for pending, waits in zip(everybody, live, strict=True) if waits} == set(self.waiting)
+        pendings = [
+            event.log_offset
+            for event in self.events
+            if isinstance(event, PlacedRecord) and event.kind is RecordKind.PENDING
+        ]
+        homes = [
+            event.delay_time
+            for event in self.events
+            if isinstance(event, PlacedRecord) and event.kind is RecordKind.PENDING
+        ]
+        live = self.store.live_among(np.array(homes, np.int64), np.array(pendings, np.int64)).tolist()
+        assert {pending for pending, waits in zip(pendings, live, strict=True) if waits} == set(self.waiting)
         expected = sorted(Timer(due, pending, 8) for pending, (due, _) in self.waiting.items())
-        assert self.held.page((0, -1), FAR, 1000) == expected
+        assert self.store.page((0, -1), FAR, 1000) == expected
         if expected:
             middle = expected[len(expected) // 2]
-            assert self.held.page(middle[:2], FAR, 1000) == [timer for timer in expected if timer > middle]
+            assert self.store.page(middle[:2], FAR, 1000) == [timer for timer in expected if timer > middle]
 
 
 MOVES = st.lists(
@@ -314,7 +334,7 @@ MOVES = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(MOVES)
-def test_moved_carried_and_cancelled_as_in_a_dictionary(steps: list[tuple[str, int, int]]) -> None:
+def test_moved_carried_and_cancelled_timers_match_a_dictionary(steps: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         log = _Log(Path(directory))
         now = HOUR  # nothing is moved to before 1970
@@ -331,23 +351,27 @@ def test_moved_carried_and_cancelled_as_in_a_dictionary(steps: list[tuple[str, i
                 log.move(chosen, now + minutes * MINUTE_MS)
             elif step == "pass":
                 now += number * MINUTE_MS
-                log.held.load(now + MINUTE_MS)
-                taken = log.held.take(now, FAR, 1000)
-                assert taken == sorted(Timer(due, pending, 8) for pending, (due, _) in log.waiting.items() if due <= now)
+                log.store.load(now + MINUTE_MS)
+                taken = log.store.take(now, FAR, 1000)
+                assert taken == sorted(
+                    Timer(due, pending, 8) for pending, (due, _) in log.waiting.items() if due <= now
+                )
                 for timer in taken:
                     log.fire(timer.pending)
             elif step == "write":
                 log.seal(log.end - 8 * number)
             elif step == "crash":
                 log.crash(lose_files=number == 0)
-                log.held.load(now + MINUTE_MS)
+                log.store.load(now + MINUTE_MS)
             log.check()
-        log.held.load(now + 100 * 60 * HOUR)
-        assert log.held.take(FAR, FAR, 1000) == sorted(Timer(due, pending, 8) for pending, (due, _) in log.waiting.items())
+        log.store.load(now + 100 * 60 * HOUR)
+        assert log.store.take(FAR, FAR, 1000) == sorted(
+            Timer(due, pending, 8) for pending, (due, _) in log.waiting.items()
+        )
 
 
-def test_carried_on_after_the_files_were_sealed_it_keeps_its_moved_time(tmp_path: Path) -> None:
-    """The records that are told again do not say when it is due: the state does."""
+def test_a_timer_carried_after_sealing_keeps_its_moved_time(tmp_path: Path) -> None:
+    """The replayed records do not have its due time; the state does."""
     log = _Log(tmp_path)
     log.begin(50 * HOUR)
     log.move(0, 90 * HOUR)
@@ -356,25 +380,27 @@ def test_carried_on_after_the_files_were_sealed_it_keeps_its_moved_time(tmp_path
     for _ in range(2):
         log.crash(lose_files=False)
         log.check()
-    log.held.load(50 * HOUR + 1)
-    assert log.held.take(89 * HOUR, FAR, 9) == []
-    log.held.load(90 * HOUR + 1)
-    assert log.held.take(90 * HOUR, FAR, 9) == [Timer(90 * HOUR, 16, 8)]
+    log.store.load(50 * HOUR + 1)
+    assert log.store.take(89 * HOUR, FAR, 9) == []
+    log.store.load(90 * HOUR + 1)
+    assert log.store.take(90 * HOUR, FAR, 9) == [Timer(90 * HOUR, 16, 8)]
 
 
 @pytest.mark.parametrize("ending", ["fire", "cancel", "carry", "move", "move again"])
-@pytest.mark.parametrize("sealed", ["before the carrying", "behind the carrying"])
+@pytest.mark.parametrize("sealed", ["before the carrying", "after the carrying"])
 @pytest.mark.parametrize("crashes", ["only at the end", "before it ends, too"])
 @pytest.mark.parametrize("due", [10, 90, 51])
-def test_what_ended_at_its_moved_time_does_not_come_back(tmp_path: Path, ending: str, sealed: str, crashes: str, due: int) -> None:
-    """Neither at the time that its record says, nor at the one that it was moved to, though the files know only part of it."""
+def test_a_timer_that_ended_at_its_moved_time_stays_ended(
+    tmp_path: Path, ending: str, sealed: str, crashes: str, due: int
+) -> None:
+    """It fires at neither of its due times, although the files have only part of its entries."""
     log = _Log(tmp_path)
     log.begin(50 * HOUR)
     log.move(0, due * HOUR)
     if sealed == "before the carrying":
         log.seal()
     log.carry(0)
-    if sealed == "behind the carrying":
+    if sealed == "after the carrying":
         log.seal()
     if crashes == "before it ends, too":
         log.crash(lose_files=False)
@@ -400,12 +426,12 @@ def test_what_ended_at_its_moved_time_does_not_come_back(tmp_path: Path, ending:
     log.check()
 
 
-def test_moved_while_its_minute_is_loaded(tmp_path: Path) -> None:
+def test_a_timer_moved_while_its_minute_is_loaded(tmp_path: Path) -> None:
     log = _Log(tmp_path)
     for _ in range(4):
         log.begin(50 * HOUR)
     log.move(8, 60 * HOUR)
-    log.held.write_behind(log.end)
+    log.store.write_behind(log.end)
 
     def meanwhile() -> None:
         log.move(0, 55 * HOUR)  # away
@@ -415,21 +441,21 @@ def test_moved_while_its_minute_is_loaded(tmp_path: Path) -> None:
         log.move(8, 70 * HOUR)
         log.move(8, 50 * HOUR + 6)
 
-    with _meanwhile(held_module, "live_timers", meanwhile):
-        log.held.load(50 * HOUR + 1)
+    with _meanwhile(timer_store, "live_timers", meanwhile):
+        log.store.load(50 * HOUR + 1)
     log.check()
-    assert log.held.take(51 * HOUR, FAR, 9) == [Timer(50 * HOUR + 6, 8, 8), Timer(50 * HOUR + 7, 16, 8)]
+    assert log.store.take(51 * HOUR, FAR, 9) == [Timer(50 * HOUR + 6, 8, 8), Timer(50 * HOUR + 7, 16, 8)]
 
 
-def test_watching_tells_what_has_ended_since() -> None:
-    held = HeldTimers(None)
+def test_watch_ended() -> None:
+    store = TimerStore(None)
     for pending in (0, 8, 16):
-        held.begin(50, pending, 8)
-    held.end(50, 0, 24)
-    with held.watching() as has_ended:
-        held.end(50, 8, 32)
-        held.apply(Control(timer_moved=TimerMoved(pending=16, delay_time=50, due_before=50, due=60, size=8)), 40)
+        store.begin(50, pending, 8)
+    store.end(50, 0, 24)
+    with store.watch_ended() as has_ended:
+        store.end(50, 8, 32)
+        store.apply(Control(timer_moved=TimerMoved(pending=16, delay_time=50, due_before=50, due=60, size=8)), 40)
         assert [has_ended(pending) for pending in (0, 8, 16)] == [False, True, False]
-        held.place(_fired(50, 16, 48))
+        store.place(_fired(50, 16, 48))
         assert has_ended(16)
-    assert held.page((0, -1), FAR, 9) == []
+    assert store.page((0, -1), FAR, 9) == []

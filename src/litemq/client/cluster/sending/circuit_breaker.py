@@ -1,4 +1,7 @@
-"""The circuit breaker of one broker: when most sends to it fail, or take too long, new ones go elsewhere for a while. No I/O, no clock."""
+"""The circuit breaker of one broker: while most sends fail or are slow, new sends avoid it.
+
+A state machine without I/O; callers pass the time.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,11 @@ __all__ = ["BreakerSettings", "BreakerState", "CircuitBreaker"]
 
 
 class BreakerState(Enum):
-    """Closed: all may pass. Open: no new ones; those that were taken before are tried on. Half-open: one, which decides."""
+    """The state of a circuit breaker.
+
+    Closed: all sends pass. Open: no new sends; earlier ones are retried. Half-open: one probe
+    decides.
+    """
 
     CLOSED = "closed"
     OPEN = "open"
@@ -18,17 +25,20 @@ class BreakerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerSettings:
-    """When it opens, and for how long; in seconds."""
+    """When the breaker opens, and for how long; durations are seconds."""
 
     window: float = 10.0
-    least_requests: int = 10
+    min_requests: int = 10
     failure_share: float = 0.5
     latency: float = 1.0
     open_for: float = 30.0
 
 
 class CircuitBreaker:
-    """Is told how requests ended, and says whether new ones may go. ``now`` is any clock that never falls."""
+    """Collects the outcomes of requests, and decides whether new ones may go.
+
+    ``now`` is a monotonic time.
+    """
 
     __slots__ = (
         "_began",
@@ -46,8 +56,8 @@ class CircuitBreaker:
     def __init__(self, settings: BreakerSettings | None = None) -> None:
         self._settings = settings or BreakerSettings()
         self.state = BreakerState.CLOSED
-        self.is_closed = True  # all is well: asked for each message, and cheaper than the state
-        self.latency = 0.0  # of the last requests, smoothed
+        self.is_closed = True  # read for each message, and cheaper than ``state``
+        self.latency = 0.0  # of recent requests, smoothed
         self._opened_at = 0.0
         self._probing = False
         self._begin(0.0)
@@ -58,7 +68,10 @@ class CircuitBreaker:
         self._latency_sum = 0.0
 
     def may_send(self, now: float) -> bool:
-        """Whether a new send may go to this broker. In the half-open state the one that is told so is the probe."""
+        """Return whether a new send may go to this broker.
+
+        In the half-open state, the first send allowed is the probe.
+        """
         if self.state is BreakerState.CLOSED:
             return True
         if self.state is BreakerState.OPEN and now - self._opened_at >= self._settings.open_for:
@@ -69,7 +82,7 @@ class CircuitBreaker:
         return False
 
     def succeeded(self, latency: float, now: float, requests: int = 1) -> None:
-        """So many requests were answered, after so many seconds each."""
+        """Record ``requests`` answers, with an average ``latency`` in seconds."""
         self.latency += (latency - self.latency) * 0.3
         if now - self._began > self._settings.window:
             self._begin(now)
@@ -81,12 +94,12 @@ class CircuitBreaker:
             else:
                 self._judge(now)
         elif self.state is not BreakerState.CLOSED:
-            # A probe, or an older send that was tried again and got through: either way the broker is well.
+            # A probe or a retried older send succeeded: the broker works again.
             self.state, self.is_closed = BreakerState.CLOSED, True
             self._begin(now)
 
     def failed(self, now: float) -> None:
-        """A request was lost, or refused by a broker that has too much to do."""
+        """Record a request that was lost, or refused by an overloaded broker."""
         if now - self._began > self._settings.window:
             self._begin(now)
         self._failures += 1
@@ -98,7 +111,7 @@ class CircuitBreaker:
     def _judge(self, now: float) -> None:
         settings = self._settings
         requests = self._successes + self._failures
-        if self.state is not BreakerState.CLOSED or requests < settings.least_requests:
+        if self.state is not BreakerState.CLOSED or requests < settings.min_requests:
             return
         too_slow = self._successes > 0 and self._latency_sum / self._successes > settings.latency
         if too_slow or self._failures > requests * settings.failure_share:

@@ -1,4 +1,4 @@
-"""Sending: messages are encoded, gathered by queue, sent together, and bounded in what they take of memory."""
+"""The producer: encode messages, batch them by queue, and bound the memory of unsent messages."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 
 from litemq.client.backoff import Backoff
 from litemq.client.cluster.sending.circuit_breaker import CircuitBreaker
-from litemq.client.cluster.sending.queue_sender import QueueSender, Way
+from litemq.client.cluster.sending.queue_sender import QueueSender, SenderConnection
 from litemq.client.cluster.sending.request import Request
-from litemq.client.cluster.sending.send_buffer import Room
-from litemq.client.cluster.sending.topic_sender import Posted, QueueChooser, TopicSender
+from litemq.client.cluster.sending.send_buffer import SendBuffer
+from litemq.client.cluster.sending.topic_sender import PendingMessage, QueueChooser, TopicSender
 from litemq.client.config import ClientConfig
-from litemq.client.engine.routes import Route, pick
+from litemq.client.engine.routes import Route, random_index
 from litemq.client.identity import MessageIds
-from litemq.client.messages.delivery_options import PLAIN, Terms
+from litemq.client.messages.delivery_options import NO_OPTIONS, DeliveryOptions
 from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import ClientClosedError, InvalidArgumentError, LiteMQError
 from litemq.types import DEFAULT_PRIORITY, BodyCodec, Durability, MessageType, check_name
@@ -23,9 +23,9 @@ from litemq.types import DEFAULT_PRIORITY, BodyCodec, Durability, MessageType, c
 __all__ = ["Producer"]
 
 _SWEEP_SECONDS: Final = 0.1
-_NORMAL: Final = MessageType.NORMAL  # a member of an enum costs much to look up
+_NORMAL: Final = MessageType.NORMAL  # looking up an enum member is slow
 _DELAYED: Final = MessageType.DELAY
-_RECORD_OVERHEAD: Final = 256  # what a message takes besides its body, about
+_RECORD_OVERHEAD: Final = 256  # bytes of a record besides the body, approximately
 
 
 class Producer:
@@ -36,22 +36,22 @@ class Producer:
         config: ClientConfig,
         *,
         route: Callable[[str], Awaitable[Route]],
-        way: Callable[[str, int, Callable[[], None]], Way],
-        topic_gone: Callable[[str], None],
+        connection: Callable[[str, int, Callable[[], None]], SenderConnection],
+        on_topic_gone: Callable[[str], None],
     ) -> None:
         self._config = config
         self._route = route
-        self._way = way
-        self._topic_gone = topic_gone
+        self._connection = connection
+        self._on_topic_gone = on_topic_gone
         self._loop = asyncio.get_running_loop()
         self._ids = MessageIds()
         self._topics: dict[str, TopicSender] = {}
         self._breakers: dict[str, CircuitBreaker] = {}
-        self._growing: list[tuple[QueueChooser, QueueSender]] = []  # queues with a request that is not ripe
-        self.room = Room(config.buffer_bytes)
+        self._open: list[tuple[QueueChooser, QueueSender]] = []  # queues with a request that is not sealed
+        self.buffer = SendBuffer(config.buffer_bytes)
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
-        self._flushing = 0  # how many wait for everything to go out
+        self._flushing = 0  # calls of ``flush`` that wait
         self._new_future = self._loop.create_future
         self._max_batch_bytes = config.max_batch_bytes
         self._max_batch_messages = config.max_batch_messages
@@ -60,10 +60,10 @@ class Producer:
 
     @property
     def topics(self) -> list[str]:
-        """The topics that were sent to."""
+        """Return the topics that messages were sent to."""
         return list(self._topics)
 
-    # One message --------------------------------------------------------------------------------------------------------------
+    # One message ----------------------------------------------------------------------------------
 
     def post(
         self,
@@ -76,29 +76,31 @@ class Producer:
         properties: tuple[tuple[str, str], ...],
         ordering_key: str,
         level: Durability | None,
-        terms: Terms = PLAIN,
+        options: DeliveryOptions = NO_OPTIONS,
         waiter: asyncio.Future[SendReceipt] | None = None,
         /,
     ) -> asyncio.Future[SendReceipt]:
-        """Take a message; the future is its receipt. Raises ``BufferFullError`` where too much waits.
+        """Take a message; the future is its receipt. Raises ``BufferFullError``.
 
-        ``waiter`` is given by a message that comes for the second time, after its topic's route was found.
+        ``waiter`` is set when a message is posted again, after its topic's route was found.
         """
-        room = self.room
+        buffer = self.buffer
         sender = self._topics.get(topic)
         if sender is None:
             sender = self._new_topic(topic)
         if waiter is None:
-            if room.taken >= room.limit:
-                raise room.full()
+            if buffer.used >= buffer.limit:
+                raise buffer.full_error()
             waiter = self._new_future()
             if not sender.queues or sender.unrouted:
-                posted = Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, terms, waiter)
-                self._post_unrouted(sender, posted)
+                message = PendingMessage(
+                    body, codec, content_type, tags, keys, properties, ordering_key, level, options, waiter
+                )
+                self._hold_unrouted(sender, message)
                 return waiter
-        chooser = sender.of_priority(terms.priority) if sender.classes or terms is not PLAIN else sender
+        chooser = sender.for_priority(options.priority) if sender.classes or options is not NO_OPTIONS else sender
         queue = chooser.for_key(ordering_key) if ordering_key else chooser.present or chooser.choose(keys)
-        delay_time, expire_at, priority = terms
+        delay_time, expire_at, priority = options
         if level is None:
             level = queue.default_level
             if tags or content_type or properties or priority != DEFAULT_PRIORITY:
@@ -122,14 +124,14 @@ class Producer:
             message_type=_DELAYED if delay_time else _NORMAL,
         )
         size = len(record)
-        room.taken += size
+        buffer.used += size
         if self._sweeping is None:
             self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
         if self._alone and level:
             chooser.advance()
             queue.send_alone(record, message_id, waiter, pinned=bool(ordering_key))
             return waiter
-        request = queue.open if level else queue.loose
+        request = queue.open if level else queue.open_unsequenced
         if request is None or request.size + size > self._max_batch_bytes:
             request = self._next_request(chooser, queue, request, level)
         if level:
@@ -144,81 +146,90 @@ class Producer:
             self._send_request(chooser, queue)
         return waiter
 
-    def _post_unrouted(self, sender: TopicSender, posted: Posted) -> None:
+    def _hold_unrouted(self, sender: TopicSender, message: PendingMessage) -> None:
         """Keep a message until the route of its topic is known."""
-        self.room.taken += len(posted.body) + _RECORD_OVERHEAD
-        sender.unrouted.append(posted)
+        self.buffer.used += len(message.body) + _RECORD_OVERHEAD
+        sender.unrouted.append(message)
         self._find_route(sender)
 
-    def _next_request(self, chooser: QueueChooser, queue: QueueSender, full: Request | None, level: Durability) -> Request:
-        """Send the request that is ``full``, if there is one, and open the next one of ``queue``."""
+    def _next_request(
+        self, chooser: QueueChooser, queue: QueueSender, full: Request | None, level: Durability
+    ) -> Request:
+        """Send the request ``full``, if any, and open the next one of ``queue``."""
         if full is not None:
-            queue.ripen()
+            queue.seal()
             queue.pump()
         request = queue.open_request(level)
         if not self._alone:
-            self._grow(chooser, queue)
+            self._schedule_send(chooser, queue)
         return request
 
     def _send_request(self, chooser: QueueChooser, queue: QueueSender) -> None:
-        """Send what ``queue`` has gathered; the next messages go to another queue."""
-        queue.ripen()
+        """Seal and send the open request of ``queue``; the next messages go to another queue."""
+        queue.seal()
         chooser.advance()
         queue.pump()
 
-    def _grow(self, chooser: QueueChooser, queue: QueueSender) -> None:
-        """See to it that what has begun to be gathered goes out."""
-        if not self._growing:
+    def _schedule_send(self, chooser: QueueChooser, queue: QueueSender) -> None:
+        """Send the open request of ``queue`` at the end of this tick, or after ``linger_ms``."""
+        if not self._open:
             if self._linger and not self._flushing:
                 self._loop.call_later(self._linger, self._send_gathered)
             else:
                 self._loop.call_soon(self._send_gathered)
-        self._growing.append((chooser, queue))
+        self._open.append((chooser, queue))
 
     def _send_gathered(self) -> None:
-        growing, self._growing = self._growing, []
-        for chooser, queue in growing:
+        open_queues, self._open = self._open, []
+        for chooser, queue in open_queues:
             self._send_request(chooser, queue)
 
-    async def queue_for(self, topic: str, broker: str, ordering_key: str, keys: Sequence[str], priority: int) -> QueueSender:
-        """A queue for a message that is not posted here; of this broker, where one is named."""
+    async def queue_for(
+        self, topic: str, broker: str, ordering_key: str, keys: Sequence[str], priority: int
+    ) -> QueueSender:
+        """Choose the queue of a message that is not sent by ``post``.
+
+        If ``broker`` is not empty, choose one of its queues.
+        """
         sender = self._topics.get(topic)
         if sender is None:
             sender = self._new_topic(topic)
         if not sender.queues:
             await self._find_queues(sender)
-        chooser = sender.of_priority(priority)
+        chooser = sender.for_priority(priority)
         if ordering_key:
             queue = chooser.for_key(ordering_key)
             if broker and queue.broker != broker:
                 raise InvalidArgumentError(
-                    f"ordering_key={ordering_key!r} belongs to broker {queue.broker!r}, and the transaction is at {broker!r}: all messages of "
-                    f"one transaction are at one broker"
+                    f"ordering_key={ordering_key!r} belongs to broker {queue.broker!r}, "
+                    f"and the transaction is on {broker!r}: "
+                    "all messages of a transaction must be on one broker"
                 )
             return queue
         if not broker:
             queue = chooser.choose(keys)
             chooser.advance()
             return queue
-        of_broker = [queue for queue in chooser.queues if queue.broker == broker]
-        if not of_broker:
+        queues = [queue for queue in chooser.queues if queue.broker == broker]
+        if not queues:
             raise InvalidArgumentError(
-                f"broker {broker!r} has no queue of topic {topic!r}: all messages of one transaction are at one broker"
+                f"broker {broker!r} has no queue of topic {topic!r}: "
+                "all messages of a transaction must be on one broker"
             )
-        return of_broker[pick(len(of_broker))]
+        return queues[random_index(len(queues))]
 
     async def _find_queues(self, sender: TopicSender) -> None:
         backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
         until = self._loop.time() + self._config.delivery_timeout_ms / 1000
         while not sender.queues:
             try:
-                self.follow(await self._route(sender.topic))
+                self.update_route(await self._route(sender.topic))
             except LiteMQError as error:
                 if not error.retriable or self._loop.time() >= until:
                     raise
-                await asyncio.sleep(backoff.next())
+                await asyncio.sleep(backoff.next_delay())
 
-    # Routes -------------------------------------------------------------------------------------------------------------------
+    # Routes ---------------------------------------------------------------------------------------
 
     def _new_topic(self, topic: str) -> TopicSender:
         check_name(topic)
@@ -228,67 +239,71 @@ class Producer:
     def _new_queue(self, topic: str, broker: str, queue_id: int) -> QueueSender:
         breaker = self._breakers.setdefault(broker, CircuitBreaker())
 
-        def opened() -> None:
+        def on_open() -> None:
             sender.pump()
 
         sender = QueueSender(
             topic,
             broker,
             queue_id,
-            self._way(broker, queue_id, opened),
+            self._connection(broker, queue_id, on_open),
             breaker,
-            self.room,
+            self.buffer,
             self._config,
-            unknown_topic=lambda: self._topic_gone(topic),
+            on_unknown_topic=lambda: self._on_topic_gone(topic),
         )
-        sender.way.wake()
+        sender.connection.start_connecting()
         return sender
 
     def _find_route(self, sender: TopicSender) -> None:
         if sender.routing is None:
-            sender.routing = self._loop.create_task(self._follow_first_route(sender), name=f"litemq finds the route of {sender.topic}")
+            sender.routing = self._loop.create_task(
+                self._find_first_route(sender), name=f"litemq finds the route of {sender.topic}"
+            )
 
-    async def _follow_first_route(self, sender: TopicSender) -> None:
+    async def _find_first_route(self, sender: TopicSender) -> None:
         failure: LiteMQError | None = None
         backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
         until = self._loop.time() + self._config.delivery_timeout_ms / 1000
         try:
             while not sender.queues:
                 try:
-                    self.follow(await self._route(sender.topic))
+                    self.update_route(await self._route(sender.topic))
                 except LiteMQError as error:
                     if not error.retriable or self._loop.time() >= until:
                         failure = error
                         break
-                    await asyncio.sleep(backoff.next())
+                    await asyncio.sleep(backoff.next_delay())
         finally:
             sender.routing = None
             unrouted, sender.unrouted = sender.unrouted, []
-            for posted in unrouted:
-                self.room.give_back(len(posted.body) + _RECORD_OVERHEAD)
-                if posted.waiter.done():
+            for message in unrouted:
+                self.buffer.release(len(message.body) + _RECORD_OVERHEAD)
+                if message.waiter.done():
                     continue
                 if failure is not None or not sender.queues:
-                    posted.waiter.set_exception(failure or ClientClosedError("the client was closed before the topic's route was known"))
+                    message.waiter.set_exception(
+                        failure or ClientClosedError("the client was closed before the topic's route was found")
+                    )
                     continue
                 try:
-                    self.post(sender.topic, *posted)
-                except Exception as error:  # noqa: BLE001  whoever sent it is told, and the others are sent
-                    posted.waiter.set_exception(error)
+                    self.post(sender.topic, *message)
+                except Exception as error:  # noqa: BLE001  it belongs to this message: send the others
+                    message.waiter.set_exception(error)
 
-    def follow(self, route: Route) -> None:
-        """A route is known, or has changed."""
+    def update_route(self, route: Route) -> None:
+        """Use ``route`` from now on, if messages were sent to its topic."""
         sender = self._topics.get(route.topic)
         if sender is not None:
-            sender.take(route)
+            sender.update_route(route)
 
     def forget(self, topic: str) -> None:
-        """A topic is no more: the next message asks for its route again."""
+        """Drop the queues of a deleted topic: the next message fetches the route again."""
         sender = self._topics.get(topic)
         if sender is not None:
             sender.queues = []
 
-    # Keeping house ------------------------------------------------------------------------------------------------------------
+    # Sweep, flush and close -----------------------------------------------------------------------
 
     def _sweep(self) -> None:
         self._sweeping = None
@@ -301,50 +316,52 @@ class Producer:
                     continue
                 busy = True
                 sender.sweep(now)
-                if sender.way.channel is None or sender.refusing:
+                if sender.connection.channel is None or sender.refusing:
                     self._move(topic, sender)
         if busy and not self._closed:
             self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _move(self, topic: TopicSender, sender: QueueSender) -> None:
-        """What was certainly not stored and has no ordering key does not wait for a broker that is not well."""
-        other = topic.elsewhere(sender)
+        """Move requests without ordering key and append risk to a queue of a healthy broker."""
+        other = topic.other_broker_queue(sender)
         if other is not None:
-            other.ripen()  # what is still growing keeps its numbers together
-            for request in sender.sequencer.give_back():
+            other.seal()  # the open request must have consecutive numbers
+            for request in sender.sequencer.take_movable():
                 other.sequencer.adopt(request)
             other.pump()
 
     def waiters(self) -> list[asyncio.Future[SendReceipt]]:
-        """All receipts that are still waited for."""
+        """Return the futures of all receipts that are pending."""
         waiters = []
         for topic in self._topics.values():
-            waiters += [posted.waiter for posted in topic.unrouted]
+            waiters += [message.waiter for message in topic.unrouted]
             for sender in topic.senders:
                 waiters += sender.waiters()
         return waiters
 
     async def flush(self, within: float | None = None) -> None:
-        """Wait until everything that was sent before is stored or has failed."""
+        """Wait until every message posted so far is stored or has failed."""
         self._send_gathered()
         waiters = self.waiters()
         if waiters:
-            self._flushing += 1  # what still waits for its route is not held back once that is known
+            self._flushing += 1  # messages that wait for a route do not linger once it is found
             try:
                 await asyncio.wait(waiters, timeout=within)
             finally:
                 self._flushing -= 1
 
     async def close(self, within: float) -> None:
-        """Send what waits, and tell the rest that it was not."""
+        """Send buffered messages for up to ``within`` seconds, then fail the rest."""
         await self.flush(within)
         self._closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
-        reason = ClientClosedError(f"the client was closed, and the message was not sent within {within:g} s (shutdown_timeout_ms)")
+        reason = ClientClosedError(
+            f"the client was closed before the message was sent, after {within:g} s (shutdown_timeout_ms)"
+        )
         for topic in self._topics.values():
             if topic.routing is not None:
                 topic.routing.cancel()
             for sender in topic.senders:
                 sender.close(reason)
-        self.room.close()
+        self.buffer.close()

@@ -1,4 +1,4 @@
-"""The sends to one queue: what the sequencer says goes out, and what comes back is told to those who wait."""
+"""Sends to one queue: transmit the requests of the sequencer, and resolve their receipts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from litemq.client.backoff import Backoff
 from litemq.client.cluster.sending.circuit_breaker import CircuitBreaker
 from litemq.client.cluster.sending.request import Request
-from litemq.client.cluster.sending.send_buffer import Room
-from litemq.client.cluster.sending.sequencer import Failed, Sequencer
+from litemq.client.cluster.sending.send_buffer import SendBuffer
+from litemq.client.cluster.sending.sequencer import FailedRequest, Sequencer
 from litemq.client.config import ClientConfig
 from litemq.client.identity import new_producer_id
 from litemq.client.messages.outgoing import SendReceipt
@@ -33,68 +33,72 @@ from litemq.net.sent_answers import unpack_sent_answer
 from litemq.proto.wire_pb2 import Opcode, SendAnswer, SendRequest
 from litemq.types import DEFAULT_PRIORITY, Durability
 
-__all__ = ["QueueSender", "Way"]
+__all__ = ["QueueSender", "SenderConnection"]
 
-_MOST_IN_FLIGHT: Final = 1024  # messages a producer and queue: what a broker remembers
-_MOST_TEMPLATES: Final = 256
-_new_tuple: Final = tuple.__new__  # a named tuple's own way costs twice as much
+_MAX_IN_FLIGHT: Final = 1024  # messages for each producer and queue: as many as a broker remembers
+_MAX_TEMPLATES: Final = 256
+_new_tuple: Final = tuple.__new__  # the constructor of a named tuple costs twice as much
 _SEND: Final = int(Opcode.SEND)
 
-# What messages of one kind share: level, tags, content type, properties.
+# The fields that messages of one template share: level, tags, content type, properties, priority.
 TemplateKey = tuple[Durability, tuple[str, ...], str, tuple[tuple[str, str], ...], int]
 
 
-class Way(Protocol):
-    """The way to a broker: a connection that is made again when it ends."""
+class SenderConnection(Protocol):
+    """The part of a ``BrokerConnection`` that a sender uses."""
 
     @property
     def channel(self) -> Channel | None:
-        """The connection there is."""
+        """The open channel, or ``None``."""
         ...
 
     @property
     def gave_up(self) -> bool:
-        """Whether this side ended the last connection."""
+        """Whether the client closed the last channel."""
         ...
 
     def give_up(self, reason: LiteMQError) -> None:
-        """End a connection that does not answer."""
+        """Close a channel that does not answer, and connect again."""
         ...
 
-    def wake(self) -> None:
-        """See to it that there will be a connection."""
+    def start_connecting(self) -> None:
+        """Connect in the background, unless it is connected or connecting."""
         ...
 
 
 class QueueSender:
-    """Everything that is on its way to one queue, and what waits to follow."""
+    """The requests to one queue, in flight and waiting.
+
+    Requests of durability ``none`` are unsequenced: they have no sequence numbers, and are sent
+    once.
+    """
 
     __slots__ = (
         "_answers",
         "_backoff",
+        "_buffer",
         "_config",
         "_header",
         "_latency",
         "_loop",
-        "_loose",
-        "_loose_in_flight",
         "_resume",
-        "_room",
         "_template_id",
         "_templates",
+        "_unsequenced",
+        "_unsequenced_in_flight",
         "alive",
         "breaker",
         "broker",
+        "connection",
         "default_level",
-        "loose",
+        "on_unknown_topic",
         "open",
+        "open_unsequenced",
         "plain",
         "queue_id",
         "refusing",
         "sequencer",
         "topic",
-        "unknown_topic",
-        "way",
     )
 
     def __init__(
@@ -102,50 +106,52 @@ class QueueSender:
         topic: str,
         broker: str,
         queue_id: int,
-        way: Way,
+        connection: SenderConnection,
         breaker: CircuitBreaker,
-        room: Room,
+        buffer: SendBuffer,
         config: ClientConfig,
         *,
-        unknown_topic: Callable[[], None],
+        on_unknown_topic: Callable[[], None],
     ) -> None:
         self.topic, self.broker, self.queue_id = topic, broker, queue_id
-        self.way = way
+        self.connection = connection
         self._header = SendRequest(topic=topic, queue_id=queue_id).SerializeToString()
         self.breaker = breaker
         self.alive = True
         self.default_level = Durability.DISK
-        self.sequencer = Sequencer(new_producer_id, max_requests=config.max_in_flight_requests, max_messages=_MOST_IN_FLIGHT)
-        self.open: Request | None = None  # still growing
-        self.loose: Request | None = None  # still growing, of messages that are never repeated
-        self.refusing = False  # the broker's last answer was that it cannot take more
-        self.unknown_topic = unknown_topic
-        self._loose: deque[Request] = deque()
-        self._loose_in_flight: dict[int, Request] = {}
+        self.sequencer = Sequencer(
+            new_producer_id, max_requests=config.max_in_flight_requests, max_messages=_MAX_IN_FLIGHT
+        )
+        self.open: Request | None = None  # takes messages until it is sealed
+        self.open_unsequenced: Request | None = None  # the same for durability ``none``
+        self.refusing = False  # the broker's last answer was a retriable refusal
+        self.on_unknown_topic = on_unknown_topic
+        self._unsequenced: deque[Request] = deque()
+        self._unsequenced_in_flight: dict[int, Request] = {}
         self._config = config
-        self._room = room
+        self._buffer = buffer
         self._backoff = Backoff(config.retry_backoff_ms, config.max_retry_backoff_ms)
         self._resume: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        self._answers, self._latency = 0, 0.0  # since the breaker was told
+        self._answers, self._latency = 0, 0.0  # since the last report to the breaker
         self._template_id = self.sequencer.producer_id
         self.plain: RecordTemplate | None = None
         self._templates: dict[TemplateKey, RecordTemplate] = {}
 
     @property
     def is_idle(self) -> bool:
-        return self.sequencer.is_idle and not self._loose and not self._loose_in_flight
+        return self.sequencer.is_idle and not self._unsequenced and not self._unsequenced_in_flight
 
     def plain_template(self) -> RecordTemplate:
-        """What encodes the messages that are nothing but a body and a key."""
+        """Return the template of messages with only a body and keys."""
         self.plain = template = self.template((self.default_level, (), "", (), DEFAULT_PRIORITY))
         return template
 
     def template(self, key: TemplateKey) -> RecordTemplate:
-        """What encodes the messages of one kind, under the queue's present producer id."""
+        """Return the template for ``key``, with the current producer id of the queue."""
         template = self._templates.get(key)
         if template is None:
-            if len(self._templates) >= _MOST_TEMPLATES:
+            if len(self._templates) >= _MAX_TEMPLATES:
                 self._templates.clear()
             level, tags, content_type, properties, priority = key
             named = dict(properties)
@@ -163,96 +169,109 @@ class QueueSender:
         return template
 
     def open_request(self, level: Durability) -> Request:
-        """The request that a message of this level joins."""
+        """Open the request for messages of durability ``level``."""
         now = self._loop.time()
         if level:
             request = self.open = self.sequencer.open(now)
         else:
-            request = self.loose = Request(0, 0, now)
-            self._loose.append(request)
+            request = self.open_unsequenced = Request(0, 0, now)
+            self._unsequenced.append(request)
         return request
 
-    def ripen(self) -> None:
-        """Nothing more joins what has been gathered."""
+    def seal(self) -> None:
+        """Seal the open requests: they take no more messages."""
         if self.open is not None:
-            self.open.ripe = True
+            self.open.sealed = True
             self.open = None
-        if self.loose is not None:
-            self.loose.ripe = True
-            self.loose = None
+        if self.open_unsequenced is not None:
+            self.open_unsequenced.sealed = True
+            self.open_unsequenced = None
 
     def pump(self) -> None:
-        """Send what may go."""
+        """Send the requests that may be sent now."""
         if self._resume is not None:
             return
-        channel = self.way.channel
+        channel = self.connection.channel
         if channel is None:
-            self.way.wake()
+            self.connection.start_connecting()
             return
         sequencer = self.sequencer
-        while sequencer.waiting and (request := sequencer.next()) is not None:
+        while sequencer.waiting and (request := sequencer.next_request()) is not None:
             self._send(channel, request)
-        while self._loose and self._loose[0].ripe and len(self._loose_in_flight) < self._config.max_in_flight_requests:
-            request = self._loose.popleft()
+        while (
+            self._unsequenced
+            and self._unsequenced[0].sealed
+            and len(self._unsequenced_in_flight) < self._config.max_in_flight_requests
+        ):
+            request = self._unsequenced.popleft()
             request.sent_at = self._loop.time()
-            self._loose_in_flight[id(request)] = request
-            channel.call(_SEND, self._header, b"".join(request.records), partial(self._answered_loose, request))
+            self._unsequenced_in_flight[id(request)] = request
+            channel.call(_SEND, self._header, b"".join(request.records), partial(self._on_unsequenced_answer, request))
 
     def send_alone(self, record: bytes, message_id: str, waiter: asyncio.Future[SendReceipt], *, pinned: bool) -> None:
-        """A message that shares its request with no other: the same as a request that is opened, filled and ripe, in fewer steps."""
+        """Send one message as a request of its own: open, fill and seal it in one step."""
         sequencer = self.sequencer
         request = Request(sequencer.producer_id, sequencer.next_sequence, self._loop.time())
         request.records.append(record)
         request.ids.append(message_id)
         request.waiters.append(waiter)
         request.size = len(record)
-        request.ripe = True
+        request.sealed = True
         request.pinned = pinned
-        channel = self.way.channel
+        channel = self.connection.channel
         if channel is None or self._resume is not None:
             sequencer.next_sequence += 1
             sequencer.waiting.append(request)
             self.pump()
         elif sequencer.put(request):
             request.attempt = 1
-            channel.call(_SEND, self._header, record, partial(self._answered, request, 1))
+            channel.call(_SEND, self._header, record, partial(self._on_answer, request, 1))
 
     def _send(self, channel: Channel, request: Request) -> None:
         request.attempt = attempt = request.attempt + 1
         request.sent_at = self._loop.time()
         records = request.records
-        channel.call(_SEND, self._header, records[0] if len(records) == 1 else b"".join(records), partial(self._answered, request, attempt))
+        channel.call(
+            _SEND,
+            self._header,
+            records[0] if len(records) == 1 else b"".join(records),
+            partial(self._on_answer, request, attempt),
+        )
 
-    def _answered(self, request: Request, attempt: int, header: bytes, _attachment: bytes, error: LiteMQError | None) -> None:
+    def _on_answer(
+        self, request: Request, attempt: int, header: bytes, _attachment: bytes, error: LiteMQError | None
+    ) -> None:
         if attempt != request.attempt:
-            return  # it was sent again since
+            return  # of an earlier attempt
         if error is not None:
-            self._troubled(request, error)
+            self._on_error(request, error)
             return
         self._answers += 1
         self._latency += self._loop.time() - request.sent_at
         sequencer = self.sequencer
         failed = sequencer.acked(request)
-        room = self._room
-        room.taken -= request.size
-        if room.waiting:
-            room.admit()
+        buffer = self._buffer
+        buffer.used -= request.size
+        if buffer.waiting:
+            buffer.admit()
         waiters = request.waiters
         plain = unpack_sent_answer(header)
         if plain is not None and len(waiters) == 1:
             waiter = waiters[0]
             if not waiter.done():
-                waiter.set_result(_new_tuple(SendReceipt, (self.topic, request.ids[0], self.broker, self.queue_id, *plain)))
+                waiter.set_result(
+                    _new_tuple(SendReceipt, (self.topic, request.ids[0], self.broker, self.queue_id, *plain))
+                )
         else:
             self._settle(request, header, plain)
         if failed or self.refusing or not self.breaker.is_closed:
-            self._recovered(failed)
+            self._on_recovery(failed)
         if sequencer.producer_id != self._template_id:
-            self._renewed()
+            self._drop_stale_templates()
         if sequencer.waiting:
             self.pump()
 
-    def _recovered(self, failed: list[Failed]) -> None:
+    def _on_recovery(self, failed: list[FailedRequest]) -> None:
         self._fail(failed)
         self._report(self._loop.time())
         if self.refusing:
@@ -260,7 +279,7 @@ class QueueSender:
             self._backoff.reset()
 
     def _report(self, now: float) -> None:
-        """Tell the breaker how it went since the last time: that costs too much to do for each request."""
+        """Report the answers so far to the breaker: one call for each would cost too much."""
         if self._answers:
             self.breaker.succeeded(self._latency / self._answers, now, self._answers)
             self._answers, self._latency = 0, 0.0
@@ -278,112 +297,126 @@ class QueueSender:
             self._settle_repeated(request, SendAnswer.FromString(header))
 
     def _settle_repeated(self, request: Request, answer: SendAnswer) -> None:
-        """Some of the records had been appended by an earlier try."""
-        places = [(earlier.queue_offset, earlier.store_timestamp) for earlier in answer.earlier]
-        new = len(request.ids) - len(places)
-        places += [(answer.queue_offset + n, answer.store_timestamp) for n in range(new)]
-        for waiter, message_id, (offset, timestamp) in zip(request.waiters, request.ids, places, strict=True):
+        """Resolve the receipts when some records were appended by an earlier attempt."""
+        stored = [(earlier.queue_offset, earlier.store_timestamp) for earlier in answer.earlier]
+        new = len(request.ids) - len(stored)
+        stored += [(answer.queue_offset + n, answer.store_timestamp) for n in range(new)]
+        for waiter, message_id, (offset, timestamp) in zip(request.waiters, request.ids, stored, strict=True):
             if not waiter.done():
                 waiter.set_result(SendReceipt(self.topic, message_id, self.broker, self.queue_id, offset, timestamp))
 
-    # When it does not go well -------------------------------------------------------------------------------------------------
+    # Errors ---------------------------------------------------------------------------------------
 
-    def _troubled(self, request: Request, error: LiteMQError) -> None:
+    def _on_error(self, request: Request, error: LiteMQError) -> None:
         now = self._loop.time()
         sequencer = self.sequencer
         self._report(now)
         if isinstance(error, (ConnectionLostError, RequestTimeoutError)):
             if request.first not in sequencer.sent:
-                return  # all of this connection were counted as lost with the first of them
+                return  # already handled with the first error of this connection
             self.breaker.failed(now)
-            failed = sequencer.lost(over=not self.way.gave_up)
-            self.way.wake()
+            failed = sequencer.lost(over=not self.connection.gave_up)
+            self.connection.start_connecting()
         elif isinstance(error, StoreFailedError):
-            # The one error that does not say "not appended": what the disk holds is known when the broker has recovered from it.
+            # The one refusal that does not mean "not appended": the broker knows what is on disk only after recovery.
             for sent in sequencer.sent.values():
-                sent.attempt += 1  # other answers to this try say nothing more
+                sent.attempt += 1  # ignore the other answers to these attempts
             self.breaker.failed(now)
             failed = sequencer.lost(over=True)
-            self._wait_a_while(error)
+            self._pause(error)
         else:
             failed = sequencer.refused(request, error)
             if error.retriable:
-                if not isinstance(error, OverloadedError):  # a broker that says when to come again is well
+                if not isinstance(error, OverloadedError):  # an overloaded broker works, it only limits the rate
                     self.breaker.failed(now)
-                self._wait_a_while(error)
+                self._pause(error)
             elif isinstance(error, TopicNotFoundError):
-                self.unknown_topic()
+                self.on_unknown_topic()
             elif not isinstance(error, SequenceGapError):
                 self.breaker.failed(now)
         self._fail(failed)
-        self._renewed()
+        self._drop_stale_templates()
         self.pump()
 
-    def _wait_a_while(self, error: LiteMQError) -> None:
+    def _pause(self, error: LiteMQError) -> None:
         self.refusing = True
-        if self._resume is None:  # else one that was sent with it was refused, too
-            wait = self._backoff.next(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
-            self._resume = self._loop.call_later(wait, self._go_on)
+        if self._resume is None:  # else a request sent with it was refused before
+            wait = self._backoff.next_delay(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
+            self._resume = self._loop.call_later(wait, self._end_pause)
 
-    def _go_on(self) -> None:
+    def _end_pause(self) -> None:
         self._resume = None
         self.pump()
 
-    def _renewed(self) -> None:
-        """Templates that encode for a former producer id are of no use for the present one."""
+    def _drop_stale_templates(self) -> None:
+        """Drop the templates of an earlier producer id."""
         if self._template_id != self.sequencer.producer_id:
             self._template_id = self.sequencer.producer_id
             self._templates.clear()
             self.plain = None
 
-    def _answered_loose(self, request: Request, header: bytes, _attachment: bytes, error: LiteMQError | None) -> None:
-        if self._loose_in_flight.pop(id(request), None) is None:
+    def _on_unsequenced_answer(
+        self, request: Request, header: bytes, _attachment: bytes, error: LiteMQError | None
+    ) -> None:
+        if self._unsequenced_in_flight.pop(id(request), None) is None:
             return
         if error is None:
-            self._room.give_back(request.size)
+            self._buffer.release(request.size)
             self._settle(request, header, unpack_sent_answer(header))
         elif isinstance(error, (ConnectionLostError, RequestTimeoutError)):
-            self._fail([Failed(request, SendOutcomeUnknownError(f"{error}; messages of durability 'none' are not sent again"))])
+            self._fail(
+                [
+                    FailedRequest(
+                        request, SendOutcomeUnknownError(f"{error}; messages of durability 'none' are not retried")
+                    )
+                ]
+            )
         else:
-            self._fail([Failed(request, error)])
-        if self._loose:
+            self._fail([FailedRequest(request, error)])
+        if self._unsequenced:
             self.pump()
 
-    def _fail(self, failed: Iterable[Failed]) -> None:
+    def _fail(self, failed: Iterable[FailedRequest]) -> None:
         for request, error in failed:
             for waiter in request.waiters:
                 if not waiter.done():
                     waiter.set_exception(error)
-            self._room.give_back(request.size)
+            self._buffer.release(request.size)
 
     def sweep(self, now: float) -> None:
-        """Give up what has waited for too long."""
+        """Close a connection that does not answer, and fail requests that are too old."""
         self._report(now)
-        oldest = next(iter(self.sequencer.sent.values()), None) or next(iter(self._loose_in_flight.values()), None)
+        oldest = next(iter(self.sequencer.sent.values()), None) or next(
+            iter(self._unsequenced_in_flight.values()), None
+        )
         limit = self._config.request_timeout_ms / 1000
         if oldest is not None and now - oldest.sent_at > limit:
             self.breaker.failed(now)
-            self.way.give_up(RequestTimeoutError(f"{self.broker} did not answer within {limit:g} s"))
+            self.connection.give_up(RequestTimeoutError(f"broker {self.broker!r} did not answer within {limit:g} s"))
         reason = ConnectionLostError(
-            f"no connection to broker {self.broker!r} within {self._config.delivery_timeout_ms} ms (delivery_timeout_ms)"
+            f"no connection to broker {self.broker!r} "
+            f"within {self._config.delivery_timeout_ms} ms (delivery_timeout_ms)"
         )
         born_before = now - self._config.delivery_timeout_ms / 1000
         self._fail(self.sequencer.expire(born_before, reason))
-        while self._loose and self._loose[0].ripe and self._loose[0].born_at <= born_before:
-            self._fail([Failed(self._loose.popleft(), reason)])
+        while self._unsequenced and self._unsequenced[0].sealed and self._unsequenced[0].born_at <= born_before:
+            self._fail([FailedRequest(self._unsequenced.popleft(), reason)])
 
     def waiters(self) -> list[asyncio.Future[SendReceipt]]:
-        """All that are still waited for."""
-        held = [*self.sequencer.held(), *self._loose, *self._loose_in_flight.values()]
+        """Return the futures of all receipts that are pending."""
+        held = [*self.sequencer.held(), *self._unsequenced, *self._unsequenced_in_flight.values()]
         return [waiter for request in held for waiter in request.waiters if not waiter.done()]
 
     def close(self, reason: LiteMQError) -> None:
-        """Tell all who still wait that nobody will find out."""
+        """Fail all pending messages with ``reason``; the outcome of those in flight is unknown."""
         if self._resume is not None:
             self._resume.cancel()
-        self.open = self.loose = None
+        self.open = self.open_unsequenced = None
         self._fail(self.sequencer.abandon(reason))
-        on_way = [Failed(request, SendOutcomeUnknownError(str(reason))) for request in self._loose_in_flight.values()]
-        self._fail([*on_way, *(Failed(request, reason) for request in self._loose)])
-        self._loose.clear()
-        self._loose_in_flight.clear()
+        in_flight = [
+            FailedRequest(request, SendOutcomeUnknownError(str(reason)))
+            for request in self._unsequenced_in_flight.values()
+        ]
+        self._fail([*in_flight, *(FailedRequest(request, reason) for request in self._unsequenced)])
+        self._unsequenced.clear()
+        self._unsequenced_in_flight.clear()

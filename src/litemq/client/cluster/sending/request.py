@@ -1,4 +1,4 @@
-"""One request to one queue: the records that travel together, and who waits for them."""
+"""One send request to one queue: its records, and the futures of their receipts."""
 
 from __future__ import annotations
 
@@ -7,36 +7,39 @@ from enum import IntEnum
 
 from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import LiteMQError
-from litemq.format.renumber import renumber
+from litemq.format.renumber import renumber as renumber_record
 
-__all__ = ["Doubt", "Request"]
-
-
-class Doubt(IntEnum):
-    """What is not known about a request whose answer was lost."""
-
-    NONE = 0  # no try of it can have been appended
-    PAST = 1  # one may have been appended, but none will be from now on: its connection ended at the broker's side
-    FUTURE = 2  # one may still lie in a buffer of the broker's, and be appended later
+__all__ = ["AppendRisk", "Request"]
 
 
-_NO_DOUBT = Doubt.NONE  # a member of an enum costs several times as much to look up
+class AppendRisk(IntEnum):
+    """Whether a request whose answer was lost may be appended to the log."""
+
+    NONE = 0  # no attempt was or will be appended
+    PAST = 1  # an attempt may have been appended, but none will be: the broker closed the connection
+    FUTURE = 2  # an attempt may be in a buffer of the broker, and be appended later
+
+
+_NO_RISK = AppendRisk.NONE  # looking up an enum member costs several times as much
 
 
 class Request:
-    """Records that go to one queue in one frame. It grows until it is ripe; afterwards only its numbers may change."""
+    """Records for one queue in one frame.
+
+    Once it is sealed, only its sequence numbers may change.
+    """
 
     __slots__ = (
         "attempt",
         "born_at",
-        "doubt",
         "first",
         "ids",
         "pinned",
         "producer_id",
         "records",
         "refusal",
-        "ripe",
+        "risk",
+        "sealed",
         "sent_at",
         "size",
         "waiters",
@@ -44,21 +47,23 @@ class Request:
 
     def __init__(self, producer_id: int, first: int, born_at: float) -> None:
         self.producer_id = producer_id
-        self.first = first  # the sequence of its first record
+        self.first = first  # the sequence number of the first record
         self.born_at = born_at
-        self.attempt = 0  # how often it was sent
+        self.attempt = 0  # how many times it was sent
         self.sent_at = born_at
         self.records: list[bytes] = []
         self.ids: list[str] = []
         self.waiters: list[asyncio.Future[SendReceipt]] = []
         self.size = 0
-        self.ripe = False
-        self.pinned = False  # a record has an ordering key: this queue or none
-        self.doubt = _NO_DOUBT
+        self.sealed = False
+        self.pinned = False  # a record has an ordering key: the request must stay in this queue
+        self.risk = _NO_RISK
         self.refusal: LiteMQError | None = None
 
-    def number(self, producer_id: int, first: int) -> None:
-        """Give its records other numbers. Only for a request that has not been appended, and will not be."""
+    def renumber(self, producer_id: int, first: int) -> None:
+        """Give the records new sequence numbers. The request must have no append risk."""
         self.producer_id, self.first = producer_id, first
-        self.records = [renumber(record, producer_id, sequence) for sequence, record in enumerate(self.records, first)]
-        self.doubt = Doubt.NONE
+        self.records = [
+            renumber_record(record, producer_id, sequence) for sequence, record in enumerate(self.records, first)
+        ]
+        self.risk = AppendRisk.NONE

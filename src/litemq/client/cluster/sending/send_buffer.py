@@ -1,4 +1,4 @@
-"""What all sends of a client may take of memory together."""
+"""The send buffer: the limit on the bytes of unsent and unacknowledged messages of one client."""
 
 from __future__ import annotations
 
@@ -7,29 +7,34 @@ from collections import deque
 
 from litemq.errors import BufferFullError, ClientClosedError
 
-__all__ = ["Room"]
+__all__ = ["SendBuffer"]
 
 
-class Room:
-    """Counts bytes; whoever takes some or gives some back changes ``taken``, and calls ``admit`` where somebody waits."""
+class SendBuffer:
+    """A byte counter with waiters.
 
-    __slots__ = ("_loop", "limit", "taken", "waiting")
+    Senders add to ``used`` directly. To return bytes, call ``release``, or change ``used`` and call
+    ``admit``.
+    """
+
+    __slots__ = ("_loop", "limit", "used", "waiting")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.taken = 0
+        self.used = 0
         self.waiting: deque[asyncio.Future[None]] = deque()
         self._loop = asyncio.get_running_loop()
 
-    def full(self) -> BufferFullError:
-        """What to tell those who do not wait."""
+    def full_error(self) -> BufferFullError:
+        """Return the error for a sender that does not wait."""
         return BufferFullError(
-            f"{self.taken} bytes wait to be sent, and buffer_bytes is {self.limit}: await send() or flush(), or raise it"
+            f"{self.used} bytes wait to be sent, and buffer_bytes is {self.limit}: "
+            "await send() or flush(), or raise buffer_bytes"
         )
 
     async def wait(self) -> None:
-        """Wait until there may be room for one more message; those who wait come in their order."""
-        if self.taken < self.limit:
+        """Wait until the buffer takes one more message; waiters are admitted in order."""
+        if self.used < self.limit:
             return
         waiter: asyncio.Future[None] = self._loop.create_future()
         self.waiting.append(waiter)
@@ -37,30 +42,30 @@ class Room:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self.admit()  # the place goes to the next
+                self.admit()  # pass the admission on to the next waiter
             raise
         finally:
             if waiter in self.waiting:
                 self.waiting.remove(waiter)
 
-    def give_back(self, size: int) -> None:
-        """So many bytes are free again."""
-        self.taken -= size
+    def release(self, size: int) -> None:
+        """Return ``size`` bytes to the buffer and admit the next waiter."""
+        self.used -= size
         if self.waiting:
             self.admit()
 
     def admit(self) -> None:
-        """Let the next one in, if there is room."""
-        while self.waiting and self.taken < self.limit:
+        """Admit the next waiter if the buffer is not full."""
+        while self.waiting and self.used < self.limit:
             waiter = self.waiting.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                self._loop.call_soon(self.admit)  # one at a time: each takes its room first
+                self._loop.call_soon(self.admit)  # one at a time: each adds its bytes before the next is admitted
                 return
 
     def close(self) -> None:
-        """Nobody is let in any more."""
+        """Fail all waiters."""
         while self.waiting:
             waiter = self.waiting.popleft()
             if not waiter.done():
-                waiter.set_exception(ClientClosedError("the client was closed"))
+                waiter.set_exception(ClientClosedError("the client was closed while this send waited for buffer space"))

@@ -1,7 +1,7 @@
-"""Who has which messages of a queue, and how often each was given out: leases in runs, sorted by offset.
+"""The leases of one group in one queue, as runs of offsets.
 
-A lease is kept until its messages are settled, even after its time: by it the next one knows how often they were tried. Neighbours that
-differ in nothing but their offsets are one.
+A lease is kept until its messages are settled, even after its deadline, because it holds the
+number of delivery attempts. Adjacent leases that differ only in their offsets are merged.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ __all__ = ["Lease", "Leases"]
 
 
 class Lease(NamedTuple):
-    """Messages that were given out together. Token and deadline are 0 where they were given back."""
+    """Messages that were leased together. If they were released, token and deadline are 0."""
 
     begin: int
     end: int
     token: int
     deadline: int  # ms
-    tries: int  # which try this is
+    tries: int  # the number of this attempt
 
 
 class Leases:
-    """Those of one group in one queue, none overlapping another."""
+    """Leases sorted by offset. They never overlap."""
 
     __slots__ = ("_begins", "_leases")
 
@@ -40,7 +40,7 @@ class Leases:
 
     @property
     def end(self) -> int:
-        """Behind the last offset; 0 where there is none."""
+        """The offset after the last lease; 0 if there is none."""
         return self._leases[-1].end if self._leases else 0
 
     def copy(self) -> Leases:
@@ -49,9 +49,9 @@ class Leases:
         return other
 
     def within(self, begin: int, end: int) -> list[Lease]:
-        """The leases of ``begin … end``, cut to it."""
-        first, behind = self._span(begin, end)
-        found = self._leases[first:behind]
+        """Return the leases in the range ``begin … end``, clipped to it."""
+        first, stop = self._span(begin, end)
+        found = self._leases[first:stop]
         if found and found[0].begin < begin:
             found[0] = found[0]._replace(begin=begin)
         if found and found[-1].end > end:
@@ -66,11 +66,11 @@ class Leases:
         return first, max(first, bisect_left(begins, end))
 
     def remove(self, begin: int, end: int) -> None:
-        """Nobody has these messages, or ever had them."""
+        """Forget the leases in the range ``begin … end``."""
         self._replace(begin, end, [])
 
     def put(self, lease: Lease) -> None:
-        """Its messages are under this lease now, whatever they were under before."""
+        """Add ``lease``; it replaces any other lease of its messages."""
         leases = self._leases
         if leases and leases[-1].end < lease.begin:
             self._begins.append(lease.begin)
@@ -79,22 +79,22 @@ class Leases:
             self._replace(lease.begin, lease.end, [lease])
 
     def _replace(self, begin: int, end: int, middle: list[Lease]) -> None:
-        first, behind = self._span(begin, end)
-        old = self._leases[first:behind]
+        first, stop = self._span(begin, end)
+        old = self._leases[first:stop]
         if old and old[0].begin < begin:
             middle.insert(0, old[0]._replace(end=begin))
         if old and old[-1].end > end:
             middle.append(old[-1]._replace(begin=end))
-        # What stands beside may be of the same lease.
+        # Include the neighbours, so that they can be merged.
         if first and (not middle or self._leases[first - 1].end == middle[0].begin):
             first -= 1
             middle.insert(0, self._leases[first])
-        if behind < len(self._leases) and middle and middle[-1].end == self._leases[behind].begin:
-            middle.append(self._leases[behind])
-            behind += 1
+        if stop < len(self._leases) and middle and middle[-1].end == self._leases[stop].begin:
+            middle.append(self._leases[stop])
+            stop += 1
         joined = _join(middle)
-        self._begins[first:behind] = [lease.begin for lease in joined]
-        self._leases[first:behind] = joined
+        self._begins[first:stop] = [lease.begin for lease in joined]
+        self._leases[first:stop] = joined
 
 
 def _join(leases: list[Lease]) -> list[Lease]:

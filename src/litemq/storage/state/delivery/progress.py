@@ -1,6 +1,7 @@
-"""How far groups have come: everything below a group's offset in a queue is done; above it, some is done and some is leased.
+"""Consumption progress, a part of the state: offsets, settled ranges and leases by group and queue.
 
-A lease that ended leaves no record: whoever looks compares its deadline with the time. What is here is a function of the log alone.
+Every message below a group's offset is done. Above the offset, some messages are done and some are
+leased. An expired lease leaves no record: readers compare its deadline with their clock.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.storage.state.topics import QueueKey
 from litemq.types import RecordKind
 
-__all__ = ["Progress", "QueueProgress", "place_of"]
+__all__ = ["Progress", "QueueProgress", "parse_position"]
 
-_PAGE: Final = 4096  # offsets of which one row tells: a row stays small, however much is in flight
+_PAGE: Final = 4096  # offsets in one row, so that a row stays small
 
-Place = tuple[str, QueueKey]
+GroupQueue = tuple[str, QueueKey]
 
 
 class QueueProgress:
-    """What a group has done in a queue above its offset, and what it has leased there."""
+    """The messages of a queue above a group's offset that are done or leased."""
 
     __slots__ = ("done", "leases")
 
@@ -38,7 +39,7 @@ class QueueProgress:
         return other
 
     def drop(self, begin: int, end: int) -> set[int]:
-        """Forget a range; returns the pages that had something of it."""
+        """Forget the range ``begin … end``; return the pages that had entries in it."""
         pages = {page for run in self.done.within(begin, end) for page in _pages(*run)}
         pages.update(page for lease in self.leases.within(begin, end) for page in _pages(lease.begin, lease.end))
         if pages:
@@ -48,31 +49,34 @@ class QueueProgress:
 
 
 class Progress:
-    """The offsets, settlements and leases of all groups. Changed by records alone."""
+    """The offsets, settlements and leases of all groups."""
 
     def __init__(self) -> None:
-        self.offsets: dict[Place, int] = {}
-        self._queues: dict[Place, QueueProgress] = {}
+        self.offsets: dict[GroupQueue, int] = {}
+        self._queues: dict[GroupQueue, QueueProgress] = {}
         self._groups: dict[QueueKey, set[str]] = {}
 
-    # Asking -------------------------------------------------------------------------------------------------------------------
+    # Queries --------------------------------------------------------------------------------------
 
-    def of_queue(self, group: str, key: QueueKey) -> QueueProgress | None:
-        """What a group has done and leased above its offset; nothing, where there is nothing. Another object after it was reset."""
+    def queue(self, group: str, key: QueueKey) -> QueueProgress | None:
+        """Return what ``group`` has done and leased above its offset, or ``None`` if nothing.
+
+        A reset replaces the object: do not keep it.
+        """
         return self._queues.get((group, key))
 
     def groups_of(self, key: QueueKey) -> Iterable[str]:
-        """The groups that have been in a queue."""
+        """Return the groups that have an offset in a queue."""
         return self._groups.get(key, ())
 
     def queues_of(self, group: str, topic_id: int) -> list[QueueKey]:
-        """The queues of a topic in which a group has been."""
+        """Return the queues of a topic in which ``group`` has an offset."""
         return sorted(key for name, key in self.offsets if name == group and key.topic_id == topic_id)
 
-    # Changing -----------------------------------------------------------------------------------------------------------------
+    # Changes --------------------------------------------------------------------------------------
 
     def apply(self, control: Control) -> list[Touch]:
-        """Take in a change."""
+        """Apply ``control`` and return the rows it touches."""
         match control.WhichOneof("change"):
             case "offsets_committed":
                 return [touch for offset in control.offsets_committed.offsets for touch in self._commit(offset)]
@@ -91,54 +95,58 @@ class Progress:
                 return [touch for offset in control.offsets_reset.after for touch in self._reset(offset)]
             case "group_changed" if control.group_changed.group.gone:
                 group = control.group_changed.group.group
-                return [touch for place in list(self.offsets) if place[0] == group for touch in self._forget(*place)]
+                queues = [group_queue for group_queue in self.offsets if group_queue[0] == group]
+                return [touch for group_queue in queues for touch in self._forget(*group_queue)]
             case "topic_deleted":
                 topic_id = control.topic_deleted.topic_id
-                places = [place for place in self._queues if place[1].topic_id == topic_id]
-                return [touch for place in places for touch in self._drop(*place, 0, self._end(place))]
+                queues = [group_queue for group_queue in self._queues if group_queue[1].topic_id == topic_id]
+                return [
+                    touch for group_queue in queues for touch in self._drop(*group_queue, 0, self._end(group_queue))
+                ]
             case _:
                 return []
 
     def place(self, record: PlacedRecord) -> list[Touch]:
-        """A dead letter settles what it is made of."""
+        """Settle the message that ``record``, a dead letter, was made from; ignore all others."""
         if record.kind is not RecordKind.DEAD:
             return []
-        group, place = record.properties.get("litemq-group", ""), place_of(record.properties.get("litemq-place", ""))
-        if not group or place is None:
+        group = record.properties.get("litemq-group", "")
+        position = parse_position(record.properties.get("litemq-place", ""))
+        if not group or position is None:
             return []
-        key, offset = place
+        key, offset = position
         return self._settle(group, key, [(offset, offset + 1)])
 
-    def _tick(self, group: str, told: QueueLeases) -> list[Touch]:
-        place = group, key = group, QueueKey(told.topic_id, told.queue_id)
+    def _tick(self, group: str, tick: QueueLeases) -> list[Touch]:
+        group_queue = group, key = group, QueueKey(tick.topic_id, tick.queue_id)
         touched: list[Touch] = []
-        if told.done:
-            touched += self._settle(group, key, unpack_runs(told.done))
-        if not told.released and not told.grants:
+        if tick.done:
+            touched += self._settle(group, key, unpack_runs(tick.done))
+        if not tick.released and not tick.grants:
             return touched
-        if place not in self.offsets:
+        if group_queue not in self.offsets:
             self._put_offset(group, key, 0)
             touched.append(("offset", group, key))
-        offset = self.offsets[place]
-        queue = self._queues.get(place) or self._queues.setdefault(place, QueueProgress())
+        offset = self.offsets[group_queue]
+        queue = self._queues.get(group_queue) or self._queues.setdefault(group_queue, QueueProgress())
         pages: set[int] = set()
-        for begin, end in unpack_runs(told.released):
+        for begin, end in unpack_runs(tick.released):
             for lease in queue.leases.within(begin, end):
                 queue.leases.put(Lease(lease.begin, lease.end, 0, 0, lease.tries))
                 pages.update(_pages(lease.begin, lease.end))
-        for grant in told.grants:
+        for grant in tick.grants:
             for begin, end in unpack_runs(grant.offsets):
                 for free_from, free_to in queue.done.without(max(begin, offset), end):
                     queue.leases.put(Lease(free_from, free_to, grant.token, grant.deadline, grant.count))
                     pages.update(_pages(free_from, free_to))
-        self._tidy(place)
+        self._tidy(group_queue)
         return [*touched, *_touches(group, key, pages)]
 
     def _settle(self, group: str, key: QueueKey, runs: list[Run]) -> list[Touch]:
-        place = group, key
-        before = self.offsets.get(place)
+        group_queue = group, key
+        before = self.offsets.get(group_queue)
         offset = before or 0
-        queue = self._queues.get(place) or self._queues.setdefault(place, QueueProgress())
+        queue = self._queues.get(group_queue) or self._queues.setdefault(group_queue, QueueProgress())
         pages: set[int] = set()
         for begin, end in runs:
             begin = max(begin, offset)
@@ -153,22 +161,25 @@ class Progress:
             queue.done.remove(*first)
         if offset != before:
             self._put_offset(group, key, offset)
-        self._tidy(place)
+        self._tidy(group_queue)
         touched = _touches(group, key, pages)
         return [("offset", group, key), *touched] if offset != before else touched
 
     def _commit(self, offset: GroupOffset) -> list[Touch]:
-        """Everything below is done, whatever was leased. A group that goes back forgets what it did behind it."""
-        place = group, key = offset.group, QueueKey(offset.topic_id, offset.queue_id)
-        before = self.offsets.get(place, -1)
-        if place in self._queues and offset.offset < before:
-            touched = self._drop(group, key, 0, self._end(place))
-        elif place in self._queues:
+        """Mark every message below ``offset`` as done, leased or not.
+
+        If the offset moves back, forget everything that is done or leased above it.
+        """
+        group_queue = group, key = offset.group, QueueKey(offset.topic_id, offset.queue_id)
+        before = self.offsets.get(group_queue, -1)
+        if group_queue in self._queues and offset.offset < before:
+            touched = self._drop(group, key, 0, self._end(group_queue))
+        elif group_queue in self._queues:
             touched = self._drop(group, key, 0, offset.offset)
         else:
             touched = []
         self._put_offset(group, key, offset.offset)
-        if place in self._queues:
+        if group_queue in self._queues:
             touched += self._settle(group, key, [])
         return [("offset", group, key), *touched]
 
@@ -196,23 +207,23 @@ class Progress:
         self._tidy((group, key))
         return _touches(group, key, pages)
 
-    def _end(self, place: Place) -> int:
-        queue = self._queues.get(place)
+    def _end(self, group_queue: GroupQueue) -> int:
+        queue = self._queues.get(group_queue)
         return 0 if queue is None else max(queue.done.end, queue.leases.end)
 
-    def _tidy(self, place: Place) -> None:
-        queue = self._queues.get(place)
+    def _tidy(self, group_queue: GroupQueue) -> None:
+        queue = self._queues.get(group_queue)
         if queue is not None and not queue.done and not queue.leases:
-            del self._queues[place]
+            del self._queues[group_queue]
 
     def _put_offset(self, group: str, key: QueueKey, offset: int) -> None:
         self.offsets[group, key] = offset
         self._groups.setdefault(key, set()).add(group)
 
-    # Rows ---------------------------------------------------------------------------------------------------------------------
+    # Rows -----------------------------------------------------------------------------------------
 
     def row(self, touch: Touch) -> Row | None:
-        """The row that a touch names."""
+        """Return the row that ``touch`` names, or ``None`` if it belongs to another part."""
         match touch:
             case ("offset", str(group), QueueKey() as key):
                 return self._offset_row(group, key)
@@ -222,7 +233,7 @@ class Progress:
                 return None
 
     def rows(self) -> Iterator[Row]:
-        """All of it, in one order."""
+        """Yield every row, in a fixed order."""
         for group, key in sorted(self.offsets):
             yield self._offset_row(group, key)
         for group, key in sorted(self._queues):
@@ -233,12 +244,12 @@ class Progress:
                 yield self._lease_row(group, key, page)
 
     def put(self, row: Row) -> bool:
-        """Take in a row of a snapshot."""
+        """Load ``row`` from a snapshot; return False if it belongs to another part."""
         match row.WhichOneof("row"):
             case "group_offset":
-                told = row.group_offset
-                if told.offset >= 0:
-                    self._put_offset(told.group, QueueKey(told.topic_id, told.queue_id), told.offset)
+                stored = row.group_offset
+                if stored.offset >= 0:
+                    self._put_offset(stored.group, QueueKey(stored.topic_id, stored.queue_id), stored.offset)
                 return True
             case "leases":
                 self._put_leases(row.leases)
@@ -247,10 +258,10 @@ class Progress:
                 return False
 
     def copy(self) -> Progress:
-        """As it is now."""
+        """Return an independent copy."""
         other = Progress()
         other.offsets = dict(self.offsets)
-        other._queues = {place: queue.copy() for place, queue in self._queues.items()}
+        other._queues = {group_queue: queue.copy() for group_queue, queue in self._queues.items()}
         other._groups = {key: set(groups) for key, groups in self._groups.items()}
         return other
 
@@ -264,8 +275,8 @@ class Progress:
         if queue is not None:
             begin, end = page * _PAGE, (page + 1) * _PAGE
             row.done.extend(pack_runs(queue.done.within(begin, end)))
-            for facts, leases in groupby(queue.leases.within(begin, end), lambda lease: lease[2:]):
-                token, deadline, count = facts
+            for grant, leases in groupby(queue.leases.within(begin, end), lambda lease: lease[2:]):
+                token, deadline, count = grant
                 runs = pack_runs((lease.begin, lease.end) for lease in leases)
                 row.grants.append(Grant(offsets=runs, token=token, deadline=deadline, count=count))
         return Row(leases=row)
@@ -279,9 +290,12 @@ class Progress:
                 queue.leases.put(Lease(begin, end, grant.token, grant.deadline, grant.count))
 
 
-def place_of(told: str) -> tuple[QueueKey, int] | None:
-    """A delivery's place, as a dead letter tells it: topic_id/queue_id/offset."""
-    numbers = told.split("/")
+def parse_position(text: str) -> tuple[QueueKey, int] | None:
+    """Parse the position property of a dead letter (``topic_id/queue_id/offset``).
+
+    Return ``None`` if ``text`` has another form.
+    """
+    numbers = text.split("/")
     if len(numbers) != 3 or not all(number.isdecimal() for number in numbers):
         return None
     topic_id, queue_id, offset = map(int, numbers)

@@ -1,7 +1,9 @@
-"""Failed tries that wait for their time: each holds a message for a group, until it is tried again or buried.
+"""Failed delivery attempts that wait for their retry, a part of the state.
 
-A try is known by its group and by its *predecessor*, the log offset of the record that failed. A record with that origin ends it: one of
-kind 5 in the group's retry topic, or a dead letter of the group. One that retention carries forward takes its place.
+A waiting attempt is identified by its group and its *predecessor*, the log offset of the record
+that failed. It ends with a record whose origin is the predecessor: a retry (kind 5) in the group's
+retry topic, or a dead letter of the group. If retention carries the failed record forward, the copy
+becomes the predecessor.
 """
 
 from __future__ import annotations
@@ -17,46 +19,47 @@ __all__ = ["Tries", "WaitingTry"]
 
 
 class WaitingTry(NamedTuple):
-    """What is known of a try."""
+    """A failed attempt that waits for its retry."""
 
-    topic_id: int  # that the message belongs to
+    topic_id: int  # of the message
     retry_topic_id: int
     due: int  # ms
-    tries: int  # so far
+    tries: int  # attempts so far
 
 
 class Tries:
-    """All that wait. Changed by records alone."""
+    """All waiting attempts."""
 
     def __init__(self) -> None:
-        self._of: dict[int, dict[str, WaitingTry]] = {}  # by predecessor and group
-        self._moved: dict[int, int] = {}  # since this was made: for those who remember where a predecessor was
+        self._waiting: dict[int, dict[str, WaitingTry]] = {}  # by predecessor and group
+        # Old to new log offsets of carried predecessors, for callers that kept an old one.
+        self._moved: dict[int, int] = {}
 
     def __iter__(self) -> Iterator[tuple[int, str, WaitingTry]]:
-        for predecessor, tries in self._of.items():
+        for predecessor, tries in self._waiting.items():
             for group, waiting in tries.items():
                 yield predecessor, group, waiting
 
     def get(self, predecessor: int, group: str) -> WaitingTry | None:
-        """The try that waits for a group because of a record, if there is one."""
-        return self._of.get(predecessor, {}).get(group)
+        """Return the waiting attempt of ``group`` after ``predecessor``, or ``None``."""
+        return self._waiting.get(predecessor, {}).get(group)
 
     def before(self, log_offset: int) -> list[tuple[int, str, WaitingTry]]:
-        """Those whose records stand before a log offset."""
+        """Return the attempts whose predecessor is before ``log_offset``."""
         return [each for each in self if each[0] < log_offset]
 
     def holds(self, predecessor: int) -> bool:
-        """Whether anybody waits to try a record again."""
-        return predecessor in self._of
+        """Return whether any group waits to retry the record at ``predecessor``."""
+        return predecessor in self._waiting
 
     def moved_to(self, predecessor: int) -> int:
-        """Where a predecessor stands now."""
+        """Return the current log offset of a predecessor that may have been carried forward."""
         while predecessor in self._moved:
             predecessor = self._moved[predecessor]
         return predecessor
 
     def apply(self, control: Control) -> list[Touch]:
-        """Take in a change."""
+        """Apply ``control`` and return the rows it touches."""
         match control.WhichOneof("change"):
             case "lease_tick":
                 tick = control.lease_tick
@@ -73,8 +76,8 @@ class Tries:
                 return []
 
     def place(self, record: PlacedRecord) -> list[Touch]:
-        """Take in a record that may be the next try, the dead letter, or the new place of what is tried."""
-        held = self._of.get(record.origin)
+        """Apply a retry, a dead letter, or the copy of a carried predecessor; ignore all others."""
+        held = self._waiting.get(record.origin)
         if held is None:
             return []
         match record.kind:
@@ -83,7 +86,7 @@ class Tries:
             case RecordKind.DEAD:
                 ended = [group for group in held if group == record.properties.get("litemq-group")]
             case RecordKind.PENDING:
-                self._of[record.log_offset] = dict(held)
+                self._waiting[record.log_offset] = dict(held)
                 self._moved[record.origin] = record.log_offset
                 ended = list(held)
                 moved: list[Touch] = [("try", record.log_offset, group) for group in held]
@@ -94,18 +97,18 @@ class Tries:
 
     def _wait(self, group: str, failed: TryFailed) -> Touch:
         waiting = WaitingTry(failed.tried_topic_id or failed.topic_id, failed.retry_topic_id, failed.due, failed.count)
-        self._of.setdefault(failed.predecessor, {}).setdefault(group, waiting)
+        self._waiting.setdefault(failed.predecessor, {}).setdefault(group, waiting)
         return "try", failed.predecessor, group
 
     def _end(self, predecessor: int, group: str) -> Touch:
-        tries = self._of[predecessor]
+        tries = self._waiting[predecessor]
         del tries[group]
         if not tries:
-            del self._of[predecessor]
+            del self._waiting[predecessor]
         return "try", predecessor, group
 
     def row(self, touch: Touch) -> Row | None:
-        """The row that a touch names."""
+        """Return the row that ``touch`` names, or ``None`` if it belongs to another part."""
         match touch:
             case ("try", int(predecessor), str(group)):
                 return self._row(predecessor, group)
@@ -113,23 +116,24 @@ class Tries:
                 return None
 
     def rows(self) -> Iterator[Row]:
-        """All of it, in one order."""
-        for predecessor in sorted(self._of):
-            for group in sorted(self._of[predecessor]):
+        """Yield every row, in a fixed order."""
+        for predecessor in sorted(self._waiting):
+            for group in sorted(self._waiting[predecessor]):
                 yield self._row(predecessor, group)
 
     def put(self, row: Row) -> bool:
-        """Take in a row of a snapshot."""
+        """Load ``row`` from a snapshot; return False if it belongs to another part."""
         if not row.HasField("waiting_try"):
             return False
-        told = row.waiting_try
-        self._of.setdefault(told.predecessor, {})[told.group] = WaitingTry(told.topic_id, told.retry_topic_id, told.due, told.count)
+        stored = row.waiting_try
+        waiting = WaitingTry(stored.topic_id, stored.retry_topic_id, stored.due, stored.count)
+        self._waiting.setdefault(stored.predecessor, {})[stored.group] = waiting
         return True
 
     def copy(self) -> Tries:
-        """As it is now."""
+        """Return an independent copy."""
         other = Tries()
-        other._of = {predecessor: dict(tries) for predecessor, tries in self._of.items()}
+        other._waiting = {predecessor: dict(tries) for predecessor, tries in self._waiting.items()}
         return other
 
     def _row(self, predecessor: int, group: str) -> Row:

@@ -1,4 +1,7 @@
-"""Jobs by column: a million of them in some hundred bytes each, found by id or by number, and copied in a moment."""
+"""A columnar table of jobs, found by id or by number.
+
+It is built for a million jobs: a job takes a few hundred bytes, and copying the table is fast.
+"""
 
 from __future__ import annotations
 
@@ -32,55 +35,58 @@ _COLUMNS: Final = np.dtype(
 )
 JOB_COLUMNS: Final = tuple(_COLUMNS.names or ())
 _NOTHING: Final = tuple(-1 if name == "log_offset" else 0 for name in JOB_COLUMNS)
-_LEAST: Final = 64
-_MOST_HOLES: Final = 1024
+_MIN_CAPACITY: Final = 64
+_MAX_HOLES: Final = 1024
 
 
 class JobTable:
-    """A slot for each job, in the order of their numbers; those that are deleted leave holes, which are closed when there are many."""
+    """A slot for each job, in the order of the job numbers.
+
+    A deleted job leaves a hole. The table closes the holes when there are many.
+    """
 
     def __init__(self) -> None:
-        self.layout = 0  # another number when slots have moved
+        self.layout = 0  # changes whenever slots move
         self.bytes = 0  # of all definitions
         self.ids: dict[str, int] = {}
         self.definitions: list[bytes] = []  # empty: a hole
-        self._numbers = np.zeros(_LEAST, np.int64)
-        self._columns = np.zeros(_LEAST, _COLUMNS)
+        self._numbers = np.zeros(_MIN_CAPACITY, np.int64)
+        self._columns = np.zeros(_MIN_CAPACITY, _COLUMNS)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def numbers(self) -> Longs:
-        """The numbers of all slots, holes included, rising."""
+        """The job numbers of all slots, holes included, in ascending order."""
         return self._numbers[: len(self.definitions)]
 
     @property
     def columns(self) -> npt.NDArray[np.void]:
-        """What is known of each slot."""
+        """The columns of all slots."""
         return self._columns[: len(self.definitions)]
 
     def column(self, name: str) -> npt.NDArray[np.generic]:
-        """One column of all slots."""
+        """Return one column of all slots."""
         return self.columns[name]
 
     def values(self, slot: int) -> tuple[Any, ...]:
-        """All columns of a slot, as plain numbers."""
+        """Return all columns of ``slot`` as plain numbers."""
         found: tuple[Any, ...] = self._columns[slot].item()
         return found
 
     def set_values(self, slot: int, values: tuple[int, ...]) -> None:
-        """Set all columns of a slot but the last."""
+        """Set all columns of ``slot`` except the last, ``is_watched``."""
         self._columns[slot] = (*values, False)
 
     def slot(self, number: int) -> int | None:
-        """The slot of a job's number, if there is one."""
+        """Return the slot of job ``number``, or ``None``."""
         numbers = self.numbers
         at = int(numbers.searchsorted(number))
         return at if at < numbers.size and numbers[at] == number and self.definitions[at] else None
 
     def slots(self, numbers: Longs) -> Longs:
-        """The slots of some numbers; -1 where there is none."""
+        """Return the slots of jobs ``numbers``; -1 for each that does not exist."""
         known = self.numbers
         if not known.size:
             return np.full(numbers.size, -1)
@@ -91,13 +97,13 @@ class JobTable:
         return found
 
     def live(self) -> Iterator[int]:
-        """The slots that are no holes, in the order of their numbers."""
+        """Yield the slots of existing jobs, in the order of their numbers."""
         return (slot for slot, definition in enumerate(self.definitions) if definition)
 
     def put(self, number: int, job_id: str, definition: bytes) -> int:
-        """A new job, or another definition for one that is there."""
+        """Add a job or replace its definition; return its slot."""
         size = len(self.definitions)
-        slot = None if not size or number > self._numbers[size - 1] else self.slot(number)  # most are new, and the last
+        slot = None if not size or number > self._numbers[size - 1] else self.slot(number)  # most jobs are new
         if slot is None:
             slot = self._new_slot(number)
             self.ids[job_id] = slot
@@ -106,7 +112,10 @@ class JobTable:
         return slot
 
     def add(self, numbers: list[int], ids: list[str], definitions: list[bytes]) -> range:
-        """Many new jobs at once, with rising numbers behind all others; returns their slots."""
+        """Add many new jobs and return their slots.
+
+        ``numbers`` must be ascending and greater than all existing ones.
+        """
         begin = len(self.definitions)
         slots = range(begin, begin + len(numbers))
         if slots.stop > self._numbers.size:
@@ -130,9 +139,9 @@ class JobTable:
         return size
 
     def _slot_between(self, number: int) -> int:
-        """For rows that come in any order; records never do that."""
+        """Make a slot between others, for rows of a snapshot. Records add jobs in order."""
         at = int(self.numbers.searchsorted(number))
-        if self._numbers[at] == number:  # a hole, in which nothing of the one before is left
+        if self._numbers[at] == number:  # a hole: clear the columns of the deleted job
             self._columns[at] = _NOTHING
             return at
         self._numbers = np.insert(self.numbers, at, number)
@@ -149,24 +158,24 @@ class JobTable:
         self._numbers, self._columns = numbers, columns
 
     def remove(self, slot: int, job_id: str) -> None:
-        """A job is none any more."""
+        """Delete the job in ``slot``."""
         self.bytes -= len(self.definitions[slot])
         self.definitions[slot] = b""
         del self.ids[job_id]
-        if len(self.definitions) - len(self.ids) > max(_MOST_HOLES, len(self.ids)):
+        if len(self.definitions) - len(self.ids) > max(_MAX_HOLES, len(self.ids)):
             self._close_holes()
 
     def _close_holes(self) -> None:
         kept = list(self.live())
-        places = {slot: place for place, slot in enumerate(kept)}
+        new_slots = {slot: new for new, slot in enumerate(kept)}
         self._numbers, self._columns = self._numbers[kept], self._columns[kept]
         self.definitions = [self.definitions[slot] for slot in kept]
-        self.ids = {job_id: places[slot] for job_id, slot in self.ids.items()}
+        self.ids = {job_id: new_slots[slot] for job_id, slot in self.ids.items()}
         self.layout += 1
-        self._resize(max(_LEAST, len(kept)))
+        self._resize(max(_MIN_CAPACITY, len(kept)))
 
     def copy(self) -> JobTable:
-        """As it is now."""
+        """Return an independent copy."""
         other = JobTable()
         other.layout, other.bytes = self.layout, self.bytes
         other.ids, other.definitions = dict(self.ids), list(self.definitions)

@@ -1,8 +1,9 @@
-"""Jobs that send messages at their times: what they are, how far their ticks are, and what became of the latest.
+"""Jobs, a part of the state: definitions, progress through their ticks, and the latest run.
 
-A job is known by its id, and by a number that it keeps however it changes. The message of a tick has that number as its origin and the tick's time
-as its delay time: the record that delivers a tick is the record that says that it is sent, so none is sent twice. Numbers are no multiples of 8,
-as log offsets are: nobody takes a tick for what became of another record.
+A job has an id, and a number that never changes. The message of a tick has the job's number as its
+origin and the tick's time as its delay time. The record that delivers a tick therefore also marks
+it as sent: no tick is sent twice. Log offsets are multiples of 8 and job numbers are not, so an
+origin is never ambiguous.
 """
 
 from __future__ import annotations
@@ -19,28 +20,31 @@ from litemq.storage.state.jobs.job_table import JOB_COLUMNS, JobTable
 from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.types import Overlap, RecordKind
 
-__all__ = ["JOB_NUMBER_BITS", "Jobs", "TicksPlaced", "first_job_number", "is_job_number"]
+__all__ = ["JOB_NUMBER_BITS", "Jobs", "TicksPlaced", "is_job_number", "new_job_numbers"]
 
 Longs = npt.NDArray[np.int64]
 
-JOB_NUMBER_BITS: Final = 4  # of an origin's lowest three bits
+JOB_NUMBER_BITS: Final = 4  # the lowest three bits of a job number
 _STEP: Final = 8
-_TOLD: Final = JOB_COLUMNS[:-1]  # the last one follows from the definition
-_MOST: Final = 0xFFFFFFFF
+_STORED_COLUMNS: Final = JOB_COLUMNS[:-1]  # the last one follows from the definition
+_MAX_COUNT: Final = 0xFFFFFFFF
 
 
-def first_job_number(log_end: int, count: int = 1) -> range:
-    """Numbers for jobs that are created by a record behind ``log_end``: none of them is used again, since the record is longer than they are apart."""
+def new_job_numbers(log_end: int, count: int = 1) -> range:
+    """Return ``count`` unused numbers for the jobs that a record at ``log_end`` creates.
+
+    They are unique: the record is longer than the range of its numbers.
+    """
     return range(log_end + JOB_NUMBER_BITS, log_end + JOB_NUMBER_BITS + _STEP * count, _STEP)
 
 
 def is_job_number(origin: int) -> bool:
-    """Whether an origin is a job's number, and no log offset."""
+    """Return whether ``origin`` is a job number, not a log offset."""
     return origin >= 0 and origin & 7 == JOB_NUMBER_BITS
 
 
 class TicksPlaced(NamedTuple):
-    """Messages of jobs that stand one behind another in the log, by column. A tick of 0 was triggered by hand."""
+    """Consecutive job messages of the log, by column. Tick 0 is a manual run."""
 
     numbers: Longs
     ticks: Longs
@@ -52,99 +56,102 @@ class TicksPlaced(NamedTuple):
 
 
 class Jobs:
-    """All that there are. Changed by records alone."""
+    """All jobs."""
 
     def __init__(self) -> None:
         self.table = JobTable()
-        # The latest messages of jobs that do not want two at a time, by their log offsets: what is tried again goes on elsewhere.
+        # Job numbers by the log offset of the latest message, for jobs that do not allow
+        # overlapping runs. A retry or a carried copy of the message changes its offset.
         self._watched: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self.table)
 
-    # Asking -------------------------------------------------------------------------------------------------------------------
+    # Queries --------------------------------------------------------------------------------------
 
-    def slot_of(self, job_id: str) -> int | None:
-        """Where a job is in the table."""
+    def find_slot(self, job_id: str) -> int | None:
+        """Return the slot of a job in the table, or ``None``."""
         return self.table.ids.get(job_id)
 
     def definition(self, slot: int) -> JobDefinition:
-        """What a job is."""
+        """Return the definition of the job in ``slot``."""
         return JobDefinition.FromString(self.table.definitions[slot])
 
     def may_send(self, numbers: Longs, ticks: Longs) -> npt.NDArray[np.bool_]:
-        """For each tick whether its job is there, and it was neither sent nor given up."""
+        """Return for each tick whether its job exists and the tick was neither sent nor skipped."""
         slots = self.table.slots(numbers)
         if not self.table.definitions:
             return slots >= 0
         rows = self.table.columns[slots]
-        may: npt.NDArray[np.bool_] = (slots >= 0) & ((ticks == 0) | (ticks > rows["through"]) | (ticks == rows["queued"]))
+        may: npt.NDArray[np.bool_] = (slots >= 0) & (
+            (ticks == 0) | (ticks > rows["through"]) | (ticks == rows["queued"])
+        )
         return may
 
     def row_at(self, slot: int) -> JobRow:
-        """All that is known of a job."""
+        """Return the row of the job in ``slot``."""
         return self._row(slot, int(self.table.numbers[slot]), self.table.values(slot)).job
 
     def _row(self, slot: int, number: int, values: tuple[int, ...]) -> Row:
         row = Row()
         job = row.job
         job.number, job.definition = number, self.table.definitions[slot]
-        for name, value in zip(_TOLD, values, strict=False):
-            if value:  # most are 0, and need not be set
+        for name, value in zip(_STORED_COLUMNS, values, strict=False):
+            if value:  # most are 0, the default
                 setattr(job, name, value)
         return row
 
-    # Changing -----------------------------------------------------------------------------------------------------------------
+    # Changes --------------------------------------------------------------------------------------
 
     def apply(self, control: Control) -> list[Touch]:
-        """Take in a change."""
+        """Apply ``control`` and return the rows it touches."""
         match control.WhichOneof("change"):
             case "jobs_put":
                 return self._put_all(control.jobs_put.jobs)
             case "jobs_deleted":
                 return [touch for number in control.jobs_deleted.numbers for touch in self._delete(number)]
             case "ticks_passed":
-                return [touch for told in control.ticks_passed.jobs for touch in self._pass(told)]
+                return [touch for passed in control.ticks_passed.jobs for touch in self._pass(passed)]
             case "lease_tick" if self._watched:
                 tick = control.lease_tick
-                return [touch for failed in tick.failed for touch in self._try_again(tick.group, failed)]
+                return [touch for failed in tick.failed for touch in self._retry(tick.group, failed)]
             case "try_failed" if self._watched:
-                return self._try_again(control.try_failed.group, control.try_failed)
+                return self._retry(control.try_failed.group, control.try_failed)
             case _:
                 return []
 
     def _put_all(self, jobs: Sequence[JobPut]) -> list[Touch]:
-        """Most are new: those that stand together are taken in together."""
+        """Put jobs, with consecutive new ones (the common case) in bulk."""
         last = int(self.table.numbers[-1]) if self.table.definitions else 0
         new: list[JobPut] = []
-        for told in jobs:
-            if told.number > last and not told.skipped:
-                new.append(told)
+        for job in jobs:
+            if job.number > last and not job.skipped:
+                new.append(job)
             else:
                 self._add(new)
                 new = []
-                self._put(told)
-            last = max(last, told.number)
+                self._put(job)
+            last = max(last, job.number)
         self._add(new)
-        return [("job", told.number) for told in jobs]
+        return [("job", job.number) for job in jobs]
 
     def _add(self, new: list[JobPut]) -> None:
         if not new:
             return
-        definitions = [told.definition for told in new]
-        known = list(map(JobDefinition.FromString, definitions))
-        slots = self.table.add([told.number for told in new], [job.id for job in known], definitions)
+        serialized = [job.definition for job in new]
+        definitions = list(map(JobDefinition.FromString, serialized))
+        slots = self.table.add([job.number for job in new], [each.id for each in definitions], serialized)
         columns = self.table.columns[slots.start : slots.stop]
-        columns["through"] = [told.through for told in new]
-        columns["is_watched"] = [_is_watched(job) for job in known]
+        columns["through"] = [job.through for job in new]
+        columns["is_watched"] = [_is_watched(each) for each in definitions]
 
-    def _put(self, told: JobPut) -> None:
-        definition = JobDefinition.FromString(told.definition)
-        slot = self.table.put(told.number, definition.id, told.definition)
+    def _put(self, job: JobPut) -> None:
+        definition = JobDefinition.FromString(job.definition)
+        slot = self.table.put(job.number, definition.id, job.definition)
         row = self.table.columns[slot]
-        if told.through:
-            row["through"], row["queued"] = max(told.through, int(row["through"])), 0
-        _count(row, "skipped", told.skipped)
+        if job.through:
+            row["through"], row["queued"] = max(job.through, int(row["through"])), 0
+        _count(row, "skipped", job.skipped)
         self._watch(slot, definition)
 
     def _watch(self, slot: int, definition: JobDefinition) -> None:
@@ -165,19 +172,19 @@ class Jobs:
         self.table.remove(slot, self.definition(slot).id)
         return [("job", number)]
 
-    def _pass(self, told: TickPassed) -> list[Touch]:
-        slot = self.table.slot(told.number)
+    def _pass(self, passed: TickPassed) -> list[Touch]:
+        slot = self.table.slot(passed.number)
         if slot is None:
             return []
         row = self.table.columns[slot]
-        row["through"] = max(told.through, int(row["through"]))
-        _count(row, "skipped", told.skipped)
-        _count(row, "missed", told.missed)
-        if told.queued:
-            row["queued"] = max(told.queued, 0)
-        return [("job", told.number)]
+        row["through"] = max(passed.through, int(row["through"]))
+        _count(row, "skipped", passed.skipped)
+        _count(row, "missed", passed.missed)
+        if passed.queued:
+            row["queued"] = max(passed.queued, 0)
+        return [("job", passed.number)]
 
-    def _try_again(self, group: str, failed: TryFailed) -> list[Touch]:
+    def _retry(self, group: str, failed: TryFailed) -> list[Touch]:
         slot = self._watched_at(failed.predecessor)
         if slot is None or self.definition(slot).group != group:
             return []
@@ -188,8 +195,8 @@ class Jobs:
         number = self._watched.get(log_offset)
         return None if number is None else self.table.slot(number)
 
-    def take(self, event: TicksPlaced) -> list[Touch]:
-        """Take in messages of jobs."""
+    def apply_ticks(self, event: TicksPlaced) -> list[Touch]:
+        """Apply messages of jobs and return the rows they touch."""
         table = self.table
         slots = table.slots(event.numbers)
         there = np.flatnonzero(slots >= 0)
@@ -220,7 +227,7 @@ class Jobs:
         return [("job", number) for number in event.numbers.tolist()]
 
     def place(self, record: PlacedRecord) -> list[Touch]:
-        """Take in a record that may be another try of a run, or its end."""
+        """Apply a retry of a run, a carried copy of it, or its dead letter; ignore all others."""
         match record.kind:
             case RecordKind.DEAD:
                 return self._died(record)
@@ -229,9 +236,13 @@ class Jobs:
                 if slot is None or self.table.columns[slot]["retry_topic_id"] != record.topic_id:
                     return []
                 row = self.table.columns[slot]
-                row["topic_id"], row["queue_id"], row["queue_offset"] = record.topic_id, record.queue_id, record.queue_offset
+                row["topic_id"], row["queue_id"], row["queue_offset"] = (
+                    record.topic_id,
+                    record.queue_id,
+                    record.queue_offset,
+                )
             case RecordKind.PENDING if record.consume_count and record.origin in self._watched:
-                slot = self._watched_at(record.origin)  # carried on
+                slot = self._watched_at(record.origin)  # carried forward
             case _:
                 return []
         if slot is None:
@@ -242,7 +253,7 @@ class Jobs:
 
     def _died(self, record: PlacedRecord) -> list[Touch]:
         job_id, at, _ = record.message_id.rpartition("@")
-        slot = self.slot_of(job_id) if at else None
+        slot = self.find_slot(job_id) if at else None
         if slot is None:
             return []
         group = self.definition(slot).group
@@ -251,10 +262,10 @@ class Jobs:
         _count(self.table.columns[slot], "failed", 1)
         return [("job", int(self.table.numbers[slot]))]
 
-    # Rows ---------------------------------------------------------------------------------------------------------------------
+    # Rows -----------------------------------------------------------------------------------------
 
     def row(self, touch: Touch) -> Row | None:
-        """The row that a touch names."""
+        """Return the row that ``touch`` names, or ``None`` if it belongs to another part."""
         match touch:
             case ("job", int(number)):
                 return next(self.rows_of([number]))
@@ -262,7 +273,7 @@ class Jobs:
                 return None
 
     def rows_of(self, numbers: list[int]) -> Iterator[Row]:
-        """The rows of some jobs, by their numbers."""
+        """Yield the rows of jobs ``numbers``."""
         slots = self.table.slots(np.array(numbers, np.int64))
         there = slots[slots >= 0]
         values = iter(self.table.columns[there].tolist())
@@ -270,23 +281,23 @@ class Jobs:
             yield Row(job=JobRow(number=number, gone=True)) if slot < 0 else self._row(slot, number, next(values))
 
     def rows(self) -> Iterator[Row]:
-        """All of it, in one order."""
+        """Yield every row, in a fixed order."""
         numbers = self.table.numbers
         return (self._row(slot, int(numbers[slot]), self.table.values(slot)) for slot in self.table.live())
 
     def put(self, row: Row) -> bool:
-        """Take in a row of a snapshot."""
+        """Load ``row`` from a snapshot; return False if it belongs to another part."""
         if not row.HasField("job"):
             return False
-        told = row.job
-        definition = JobDefinition.FromString(told.definition)
-        slot = self.table.put(told.number, definition.id, told.definition)
-        self.table.set_values(slot, tuple(getattr(told, name) for name in _TOLD))
+        job = row.job
+        definition = JobDefinition.FromString(job.definition)
+        slot = self.table.put(job.number, definition.id, job.definition)
+        self.table.set_values(slot, tuple(getattr(job, name) for name in _STORED_COLUMNS))
         self._watch(slot, definition)
         return True
 
     def copy(self) -> Jobs:
-        """As it is now."""
+        """Return an independent copy."""
         other = Jobs()
         other.table, other._watched = self.table.copy(), dict(self._watched)
         return other
@@ -298,4 +309,4 @@ def _is_watched(definition: JobDefinition) -> bool:
 
 def _count(row: npt.NDArray[np.void] | np.void, name: str, count: int) -> None:
     if count:
-        row[name] = min(int(row[name]) + count, _MOST)
+        row[name] = min(int(row[name]) + count, _MAX_COUNT)

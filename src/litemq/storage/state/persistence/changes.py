@@ -1,4 +1,4 @@
-"""Changes of the state on their way to ``state.db``: each waits until the record that made it is confirmed."""
+"""State changes that wait until their records are confirmed, before they go to ``state.db``."""
 
 from __future__ import annotations
 
@@ -12,68 +12,75 @@ from litemq.storage.state.machine import State
 from litemq.storage.state.machine_parts import PlacedEvent
 from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.storage.state.persistence.rows import row_key
-from litemq.storage.state.producers import Touched, runs_row
+from litemq.storage.state.producers import TouchedPage, runs_row
 from litemq.storage.state.timers.pending_totals import TimersBegun, TimersFired
 from litemq.storage.state.topics import QueueKey
 from litemq.storage.state.transactions.half_runs import HalfEvent
 
 __all__ = ["Changes"]
 
-_OF_SNAPSHOTS: Final = ("snapshot_begin", "snapshot_rows", "snapshot_end")
+_SNAPSHOT_CHANGES: Final = ("snapshot_begin", "snapshot_rows", "snapshot_end")
 
 
 class _QueueRange(NamedTuple):
-    """A queue's least and next offset: by far the most frequent change, and made into a row only when it is taken."""
+    """A queue's start and end offset.
+
+    By far the most frequent change, so ``take`` builds the row, not the writer.
+    """
 
     key: QueueKey
-    least: int
-    next: int
+    start_offset: int
+    end_offset: int
 
 
 class _Sequences(NamedTuple):
-    """Pages of producers' sequences, made into rows only when they are taken: as they were here, whatever was appended to them since."""
+    """Changed pages of producers' sequences, as of this change.
 
-    touched: list[Touched]
+    ``take`` builds the rows; runs that were appended to a page later are not included.
+    """
+
+    touched: list[TouchedPage]
 
 
 class Changes:
-    """Filled by the writer, emptied by one other thread.
+    """A queue of changes. The writer adds to it; one other thread takes from it.
 
-    What groups have done changes too often, and too much at a time, to be made into rows by the writer: whoever takes the changes has the
-    delivery as the confirmed records make it, and makes rows of what they touched.
+    The parts change too often for the writer to build their rows. ``Changes`` therefore keeps a
+    second copy of the parts, as of the confirmed records; ``take`` applies the records to it and
+    builds the rows they touch.
     """
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._confirmed = state.delivery.copy()
-        # With the log offset at which the record ends.
+        self._confirmed = state.parts.copy()
+        # Each change with the log offset at which its record ends.
         self._waiting: deque[tuple[int, list[Row] | _QueueRange | _Sequences | Control | PlacedEvent]] = deque()
 
-    def placed(self, end: int, key: QueueKey, next_offset: int) -> None:
-        """A queue grew by records that end at log offset ``end``."""
-        self._waiting.append((end, _QueueRange(key, self._state.least.get(key, 0), next_offset)))
+    def add_queue_range(self, end: int, key: QueueKey, end_offset: int) -> None:
+        """Add a queue that grew to ``end_offset`` with records that end at log offset ``end``."""
+        self._waiting.append((end, _QueueRange(key, self._state.start_offsets.get(key, 0), end_offset)))
 
-    def took(self, end: int, touched: list[Touched]) -> None:
-        """Records that end at ``end`` changed pages of producers' sequences."""
+    def add_sequences(self, end: int, touched: list[TouchedPage]) -> None:
+        """Add the pages of producers' sequences that records ending at ``end`` changed."""
         if touched:
             self._waiting.append((end, _Sequences(touched)))
 
-    def changed(self, end: int, control: Control, rows: list[Row]) -> None:
-        """A control record that ends at ``end`` changed some rows, and perhaps the delivery."""
-        if control.WhichOneof("change") not in _OF_SNAPSHOTS:  # they are large, and say nothing new
+    def add_control(self, end: int, control: Control, rows: list[Row]) -> None:
+        """Add a control record that ends at ``end``, with the result of ``State.apply``."""
+        if control.WhichOneof("change") not in _SNAPSHOT_CHANGES:  # large, and they change nothing
             self._waiting.append((end, control))
         if rows:
             self._waiting.append((end, rows))
 
-    def was_placed(self, end: int, event: PlacedEvent) -> None:
-        """A record that is no plain message, or many halves, end at ``end``."""
+    def add_event(self, end: int, event: PlacedEvent) -> None:
+        """Add an event whose records end at ``end``."""
         self._waiting.append((end, event))
 
     def take(self, confirmed: int) -> Iterable[tuple[bytes, Row]]:
-        """The rows as the records up to ``confirmed`` left them, each once; they wait no longer."""
+        """Remove the changes up to log offset ``confirmed``; return their rows, each once."""
         rows: dict[bytes, Row] = {}
         ranges: dict[QueueKey, _QueueRange] = {}
-        pages: dict[tuple[tuple[int, int, int], int], Touched] = {}
+        pages: dict[tuple[tuple[int, int, int], int], TouchedPage] = {}
         touches: set[Touch] = set()
         waiting = self._waiting
         while waiting and waiting[0][0] <= confirmed:
@@ -99,8 +106,8 @@ class Changes:
                     if row.HasField("producer_runs"):
                         runs = row.producer_runs
                         pages.pop(((runs.producer_id, runs.topic_id, runs.queue_id), runs.first), None)
-        for key, least, following in ranges.values():
-            row = Row(queue=Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=least, next=following))
+        for key, start, end in ranges.values():
+            row = Row(queue=Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=start, next=end))
             rows[row_key(row)] = row
         for touched in pages.values():
             row = runs_row(touched)

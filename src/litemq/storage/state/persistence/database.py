@@ -1,8 +1,9 @@
-"""``state.db``: the rows of the state in SQLite, with the log offset up to which they are true in the same transaction.
+"""``state.db``: the rows of the state in SQLite, and the log offset up to which they hold.
 
-It makes a start quick and is never the only place where anything stands: what is damaged, missing or too old is made anew from the log.
-So a commit is not synced; a power cut leaves an earlier one. SQLite notices a torn write, but not a flipped bit: each row has a checksum,
-and an account of all of them tells whether any is missing.
+The database makes a start fast. It is a projection: if it is damaged, missing or too old, the store
+rebuilds it from the log. So a commit is not synced, and a power cut may restore an earlier one.
+SQLite detects a torn write but not a flipped bit. Each row therefore has a checksum, and a summary
+row (the *account*) shows whether any row is missing.
 """
 
 from __future__ import annotations
@@ -22,23 +23,26 @@ from litemq.storage.state.persistence.rows import is_gone
 
 __all__ = ["SIDE_FILES", "StateDatabase", "StoredState"]
 
-SIDE_FILES: Final = ("", "-wal", "-shm")  # what SQLite keeps beside the database has its name and one of these
+SIDE_FILES: Final = ("", "-wal", "-shm")  # the suffixes of the database and of SQLite's files beside it
 _SCHEMA: Final = files("litemq.storage.state.persistence").joinpath("schema.sql").read_text("utf-8")
 _ACCOUNT: Final = struct.Struct(">qQQ")  # applied, number of rows, sum of their checksums
+_UPSERT: Final = (
+    "INSERT INTO rows VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET row = excluded.row, crc = excluded.crc"
+)
 _MASK: Final = (1 << 64) - 1
-_AT_ONCE: Final = 500
-_UNREADABLE: Final = (sqlite3.Error, UnicodeError)  # a damaged schema can be quoted in a message that is no text
+_KEYS_PER_QUERY: Final = 500
+_UNREADABLE: Final = (sqlite3.Error, UnicodeError)  # SQLite may quote a damaged schema in a message that is not UTF-8
 
 
 class StoredState(NamedTuple):
-    """The rows of the database, true for the log up to ``applied``."""
+    """The rows of the database, as of log offset ``applied``."""
 
     applied: int
     serialized: list[bytes]
 
     @property
     def rows(self) -> Iterator[Row]:
-        """Made one by one: a million would be too much at once."""
+        """The rows, parsed one by one to save memory."""
         return map(Row.FromString, self.serialized)
 
 
@@ -48,7 +52,7 @@ class StateDatabase:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))  # SQLite would let others read it
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))  # SQLite would make it world-readable
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise StorageError(f"cannot open {path}: {error}") from error
@@ -61,14 +65,17 @@ class StateDatabase:
             raise CorruptStoreError(str(path), 0, f"SQLite cannot read it: {error}") from error
 
     @classmethod
-    def anew(cls, path: Path) -> Self:
-        """An empty database in the place of whatever was there."""
+    def create(cls, path: Path) -> Self:
+        """Create an empty database at ``path``, replacing any existing one."""
         for suffix in SIDE_FILES:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         return cls(path)
 
     def load(self) -> StoredState | None:
-        """Everything in it, ``None`` if nothing was ever committed. Raises ``CorruptStoreError`` unless every row is as it was written."""
+        """Load all rows, or ``None`` if nothing was ever committed.
+
+        Raise ``CorruptStoreError`` unless every row is as it was written.
+        """
         try:
             return self._load()
         except _UNREADABLE as error:
@@ -78,25 +85,27 @@ class StateDatabase:
         account: bytes | None = None
         rows: list[bytes] = []
         total = 0
-        for number, (key, row, crc) in enumerate(self._connection.execute("SELECT key, row, crc FROM rows ORDER BY key")):
+        for number, (key, row, crc) in enumerate(
+            self._connection.execute("SELECT key, row, crc FROM rows ORDER BY key")
+        ):
             if not (isinstance(key, bytes) and isinstance(row, bytes) and crc == crc32c(row, crc32c(key))):
-                raise CorruptStoreError(str(self._path), 0, f"the checksum of row {key!r} does not fit")
+                raise CorruptStoreError(str(self._path), 0, f"the checksum of row {key!r} does not match")
             if number:
                 rows.append(row)
                 total += crc
             elif key == b"" and len(row) == _ACCOUNT.size:
                 account = row
             else:
-                raise CorruptStoreError(str(self._path), 0, "the account of the rows is missing")
+                raise CorruptStoreError(str(self._path), 0, "the summary row is missing")
         if account is None:
             return None
         applied, count, expected = _ACCOUNT.unpack(account)
         if count != len(rows) or expected != total & _MASK:
-            raise CorruptStoreError(str(self._path), 0, f"{len(rows)} rows are not the {count} that were written")
+            raise CorruptStoreError(str(self._path), 0, f"the {len(rows)} rows found are not the {count} rows written")
         return StoredState(applied, rows)
 
     def commit(self, applied: int, rows: Iterable[tuple[bytes, Row]]) -> None:
-        """Put rows in, take those out that are gone, and put with them the log offset up to which all of it is true now."""
+        """Store or delete ``rows``, and store the log offset ``applied`` up to which they hold."""
         gone: list[bytes] = []
         serialized: list[tuple[bytes, bytes]] = []
         for key, row in rows:
@@ -117,8 +126,8 @@ class StateDatabase:
             total = (total + sum(crc for _, _, crc in new)) & _MASK
             packed = _ACCOUNT.pack(applied, count, total)
             self._connection.executemany("DELETE FROM rows WHERE key = ?", [(key,) for key in gone])
-            put = "INSERT INTO rows VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET row = excluded.row, crc = excluded.crc"
-            self._connection.executemany(put, [*new, (b"", packed, crc32c(packed, crc32c(b"")))])
+            account_row = (b"", packed, crc32c(packed, crc32c(b"")))
+            self._connection.executemany(_UPSERT, [*new, account_row])
             execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
@@ -126,11 +135,12 @@ class StateDatabase:
             raise
 
     def _checksums(self, keys: list[bytes]) -> Iterator[int]:
-        """The checksums of those keys that are there."""
-        for at in range(0, len(keys), _AT_ONCE):
-            some = keys[at : at + _AT_ONCE]
+        """Yield the checksums of the stored rows among ``keys``."""
+        for at in range(0, len(keys), _KEYS_PER_QUERY):
+            some = keys[at : at + _KEYS_PER_QUERY]
             marks = ",".join("?" * len(some))
-            for (crc,) in self._connection.execute(f"SELECT crc FROM rows WHERE key IN ({marks})", some):  # noqa: S608  only question marks
+            query = f"SELECT crc FROM rows WHERE key IN ({marks})"  # noqa: S608  only question marks
+            for (crc,) in self._connection.execute(query, some):
                 yield crc
 
     def close(self) -> None:

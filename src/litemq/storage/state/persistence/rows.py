@@ -1,4 +1,4 @@
-"""Which fact a row tells: two rows with one key are the same fact at different times."""
+"""Keys of rows: two rows with the same key describe the same thing at different times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PENDING: Final = struct.Struct(">cq")
 
 
 def row_key(row: Row) -> bytes:
-    """The key of a row."""
+    """Return the primary key of ``row`` in ``state.db``."""
     match row.WhichOneof("row"):
         case "topic":
             return _TOPIC.pack(b"t", row.topic.topic_id)
@@ -31,7 +31,9 @@ def row_key(row: Row) -> bytes:
             runs = row.producer_runs
             return _RUNS.pack(b"p", runs.producer_id, runs.topic_id, runs.queue_id, runs.first)
         case "leases":
-            return _PAGE.pack(b"l", row.leases.topic_id, row.leases.queue_id, row.leases.page) + row.leases.group.encode()
+            return (
+                _PAGE.pack(b"l", row.leases.topic_id, row.leases.queue_id, row.leases.page) + row.leases.group.encode()
+            )
         case "waiting_try":
             return _PENDING.pack(b"r", row.waiting_try.predecessor) + row.waiting_try.group.encode()
         case "dead_letters":
@@ -57,11 +59,11 @@ def row_key(row: Row) -> bytes:
         case "outcomes":
             return b"e" + row.outcomes.page.to_bytes(8, "big")
         case other:
-            raise ValueError(f"a row of an unknown kind: {other}")
+            raise ValueError(f"unknown kind of row: {other}")
 
 
 def is_gone(row: Row) -> bool:
-    """Whether a row says that its fact is none any more."""
+    """Return whether ``row`` marks its key as deleted."""
     match row.WhichOneof("row"):
         case "group_offset":
             return row.group_offset.offset < 0

@@ -1,4 +1,4 @@
-"""Keeps ``state.db`` and ``topics.json`` up to date with what is confirmed."""
+"""The writer of ``state.db`` and ``topics.json``, which follow the confirmed log."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from litemq.storage.state.machine import State
 from litemq.storage.state.persistence.changes import Changes
 from litemq.storage.state.persistence.database import StateDatabase, StoredState
 from litemq.storage.state.persistence.rows import row_key
-from litemq.storage.state.persistence.topics_file import ToldTopic, ToldTopics, read_topics, write_topics
+from litemq.storage.state.persistence.topics_file import ListedTopic, TopicList, read_topics, write_topics
 from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID
 
-__all__ = ["StateKeeper"]
+__all__ = ["StateWriter"]
 
-_PAUSES: Final = 8  # so many times as long as it took: it is a small part of what the process does
-_LONGEST_PAUSE_NS: Final = 5_000_000_000  # what it lacks must be read from the log at a start after a crash
-_MOST_BEHIND: Final = 64 << 20  # bytes of the log: the same
+_PAUSE_FACTOR: Final = 8  # the pause after a commit, in multiples of its duration, limits its share of the load
+# After a crash, the store replays the log from the last commit on. These limits keep that short.
+_MAX_PAUSE_NS: Final = 5_000_000_000
+_MAX_LAG: Final = 64 << 20  # bytes of the log
 _LOG = logging.getLogger(__name__)
 
 
-class StateKeeper:
-    """The database of a data directory, and the changes on their way to it. Used by one thread at a time."""
+class StateWriter:
+    """Writes the confirmed state to a data directory. Used by one thread at a time."""
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, *, broker_name: str = "") -> None:
         self._disk = disk
@@ -53,39 +54,44 @@ class StateKeeper:
                 database.close()
                 raise
         except CorruptStoreError as error:
-            _LOG.warning("%s; it is made anew from the log", error)
-            return StateDatabase.anew(self._path), None
+            _LOG.warning("%s; rebuilding it from the log", error)
+            return StateDatabase.create(self._path), None
 
-    def follow(self, state: State, applied: int, *, anew: bool) -> Changes:
-        """Begin with a state that is true up to ``applied``; ``anew`` if it did not come from the database. What changes comes in the answer."""
-        self._topics = {topic_id: Row(topic=facts.told()) for topic_id, facts in state.topics.items()}
+    def follow(self, state: State, applied: int, *, rebuild: bool) -> Changes:
+        """Start to follow ``state``, which is as of log offset ``applied``.
+
+        ``rebuild`` rewrites the database, if the state was not loaded from it. The caller adds
+        every later change to the ``Changes`` returned.
+        """
+        self._topics = {topic_id: Row(topic=topic.to_wire()) for topic_id, topic in state.topics.items()}
         self.applied = applied
-        if anew:
+        if rebuild:
             self._database.close()
-            self._database = StateDatabase.anew(self._path)
+            self._database = StateDatabase.create(self._path)
             self._database.commit(applied, ((row_key(row), row) for row in state.rows()))
         self.stored = None
         before = read_topics(self._topics_path)
         self._broker_name = self._broker_name or (before.broker if before is not None else "")
-        if before != self._told():
+        if before != self._topic_list():
             self._write_topics()
         self._changes = Changes(state)
         return self._changes
 
-    def commit_in_time(self, confirmed: int) -> None:
-        """Put everything up to ``confirmed`` into the database, unless that was done a moment ago and took long.
+    def commit_if_due(self, confirmed: int) -> None:
+        """Commit up to ``confirmed``, unless the pause after the last commit is not over.
 
-        Where very many rows change, others come first; and rows that come and go within the pause are never written.
+        The pause is in proportion to the last commit's duration. Rows that appear and disappear
+        within it are never written.
         """
         begin = self._clock.elapsed_ns()
-        if begin < self._pause_until and confirmed - self.applied < _MOST_BEHIND:
+        if begin < self._pause_until and confirmed - self.applied < _MAX_LAG:
             return
         self.commit(confirmed)
         end = self._clock.elapsed_ns()
-        self._pause_until = end + min(_PAUSES * (end - begin), _LONGEST_PAUSE_NS)
+        self._pause_until = end + min(_PAUSE_FACTOR * (end - begin), _MAX_PAUSE_NS)
 
     def commit(self, confirmed: int) -> None:
-        """Put everything up to ``confirmed`` into the database. On a full disk it is put there later: the log has it."""
+        """Store all changes up to ``confirmed``. On a full disk, a later commit stores them."""
         if self._changes is None or confirmed <= self.applied:
             return
         self._uncommitted.update(self._changes.take(confirmed))
@@ -96,10 +102,10 @@ class StateKeeper:
             self._database.commit(confirmed, self._uncommitted.items())
             self._put_topics(self._uncommitted.values())
         except (sqlite3.OperationalError, DiskFullError) as error:
-            _LOG.warning("%s: %s; what it lacks is in the log", self._path, error)
+            _LOG.warning("cannot commit to %s: %s; retrying at the next commit", self._path, error)
             return
         except (sqlite3.Error, UnicodeError) as error:
-            _LOG.warning("%s: %s; it is made anew from the log at the next start", self._path, error)
+            _LOG.warning("cannot write %s: %s; rebuilding it from the log at the next start", self._path, error)
             self._failed = True
             return
         self._uncommitted.clear()
@@ -111,12 +117,13 @@ class StateKeeper:
             self._topics |= topics
             self._write_topics()
 
-    def _told(self) -> ToldTopics:
-        topics = [self._topics[number].topic for number in sorted(self._topics) if number >= FIRST_FREE_TOPIC_ID]
-        return ToldTopics(self._broker_name, {topic.topic_id: ToldTopic(topic.name, topic.queues) for topic in topics if not topic.deleted})
+    def _topic_list(self) -> TopicList:
+        topics = [self._topics[topic_id].topic for topic_id in sorted(self._topics) if topic_id >= FIRST_FREE_TOPIC_ID]
+        listed = {topic.topic_id: ListedTopic(topic.name, topic.queues) for topic in topics if not topic.deleted}
+        return TopicList(self._broker_name, listed)
 
     def _write_topics(self) -> None:
-        write_topics(self._disk, self._topics_path, self._told())
+        write_topics(self._disk, self._topics_path, self._topic_list())
 
     def close(self) -> None:
         self._database.close()

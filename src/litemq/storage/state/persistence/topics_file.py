@@ -1,4 +1,4 @@
-"""``topics.json``: whose log this is and which topics have which numbers, for those who read a data directory without opening it."""
+"""``topics.json``: the name of the broker and its topics, for tools that read a data directory."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from typing import NamedTuple
 
 from litemq.storage.files.disk import Disk
 
-__all__ = ["ToldTopic", "ToldTopics", "read_topics", "write_topics"]
+__all__ = ["ListedTopic", "TopicList", "read_topics", "write_topics"]
 
 
-class ToldTopic(NamedTuple):
-    """A topic that there is."""
+class ListedTopic(NamedTuple):
+    """A topic of the file."""
 
     name: str
     queues: int
 
 
-class ToldTopics(NamedTuple):
-    """What the file says: the name of the broker, and its topics by their numbers. The broker's own, which are the same everywhere, are left out."""
+class TopicList(NamedTuple):
+    """The content of the file: the broker's name and its topics by id, without system topics."""
 
     broker: str
-    topics: dict[int, ToldTopic]
+    topics: dict[int, ListedTopic]
 
 
-def write_topics(disk: Disk, path: Path, told: ToldTopics) -> None:
-    """Write the file anew: it is whole at any moment."""
-    topics = [{"topic_id": number, "name": topic.name, "queues": topic.queues} for number, topic in told.topics.items()]
-    data = json.dumps({"version": 1, "broker": told.broker, "topics": topics}, indent=2, ensure_ascii=False).encode() + b"\n"
+def write_topics(disk: Disk, path: Path, content: TopicList) -> None:
+    """Replace the file at ``path`` atomically."""
+    topics = [
+        {"topic_id": topic_id, "name": topic.name, "queues": topic.queues} for topic_id, topic in content.topics.items()
+    ]
+    document = {"version": 1, "broker": content.broker, "topics": topics}
+    data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
     new = path.with_suffix(".json.new")
     file = disk.open(new, create=True)
     file.truncate(0)
@@ -38,11 +41,14 @@ def write_topics(disk: Disk, path: Path, told: ToldTopics) -> None:
     disk.sync_directory(path.parent)
 
 
-def read_topics(path: Path) -> ToldTopics | None:
-    """What the file says; ``None`` where there is none, or it is damaged: the log says the same."""
+def read_topics(path: Path) -> TopicList | None:
+    """Read the file at ``path``; ``None`` if it is missing or damaged."""
     try:
-        told = json.loads(path.read_bytes())
-        topics = {int(one["topic_id"]): ToldTopic(str(one["name"]), int(one["queues"])) for one in told["topics"]}
-        return ToldTopics(str(told.get("broker", "")), topics)
+        document = json.loads(path.read_bytes())
+        topics = {
+            int(topic["topic_id"]): ListedTopic(str(topic["name"]), int(topic["queues"]))
+            for topic in document["topics"]
+        }
+        return TopicList(str(document.get("broker", "")), topics)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

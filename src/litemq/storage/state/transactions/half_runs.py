@@ -1,4 +1,4 @@
-"""Where the halves of one transaction stand, and how far they are copied."""
+"""The halves of one transaction, in runs, and the progress of copying them to their queues."""
 
 from __future__ import annotations
 
@@ -7,14 +7,24 @@ from typing import Final, NamedTuple
 
 from litemq.storage.state.topics import QueueKey
 
-__all__ = ["DELETED", "CheckRound", "HalfDied", "HalfEvent", "HalfMoved", "HalfRun", "HalvesCopied", "HalvesPlaced", "Transaction"]
+__all__ = [
+    "DELETED",
+    "CheckRound",
+    "HalfDied",
+    "HalfEvent",
+    "HalfMoved",
+    "HalfRun",
+    "HalvesCopied",
+    "HalvesPlaced",
+    "Transaction",
+]
 
-DELETED: Final = 0  # the number of no topic
-_MOST_ROUNDS: Final = 16  # that a transaction's story tells of, the latest ones
+DELETED: Final = 0  # a topic id that no topic has
+_MAX_ROUNDS: Final = 16  # check rounds in a transaction's history
 
 
 class HalvesPlaced(NamedTuple):
-    """Halves of one transaction that stand one behind another in a queue of the half topic, and are meant for one queue."""
+    """Consecutive halves of one transaction in the half topic, all for the same queue."""
 
     transaction: str
     topic: str
@@ -26,19 +36,19 @@ class HalvesPlaced(NamedTuple):
     length: int
     bytes: int
     store_timestamp: int
-    check_after_ms: int = 0  # of a producer's transaction: when it wants to be asked, and how often; 0: as others
-    max_checks: int = 0
+    check_after_ms: int = 0  # of a producer's transaction; 0: the topic's setting
+    max_checks: int = 0  # the same
 
 
 class HalvesCopied(NamedTuple):
-    """So many halves of a transaction, the next ones, are in their queues now."""
+    """The next ``length`` halves of a transaction were copied to their queues."""
 
     transaction: str
     length: int
 
 
 class HalfMoved(NamedTuple):
-    """A half of a producer's transaction that stood at ``origin`` stands here now."""
+    """The half of a producer's transaction at ``origin`` was carried forward."""
 
     transaction: str
     origin: int
@@ -47,7 +57,7 @@ class HalfMoved(NamedTuple):
 
 
 class HalfDied(NamedTuple):
-    """The next half of a producer's transaction is in the dead letters."""
+    """The next half of a producer's transaction became a dead letter."""
 
     transaction: str
 
@@ -56,15 +66,18 @@ HalfEvent = HalvesPlaced | HalvesCopied | HalfMoved | HalfDied
 
 
 class CheckRound(NamedTuple):
-    """One time that somebody was to be asked for a transaction's outcome."""
+    """One check of a transaction's outcome."""
 
     at: int  # ms
-    asked: str  # a client; empty: nobody was there
-    unknown: bool = False  # it said that it does not know
+    asked: str  # the client asked; empty: none was connected
+    unknown: bool = False  # it answered *unknown*
 
 
 class HalfRun(NamedTuple):
-    """Halves that stand one behind another in the half topic's queue of that number. Topic 0: it was deleted."""
+    """Consecutive halves in a queue of the half topic, all for the same queue.
+
+    The queue of the half topic has the same queue id. If the topic was deleted, its id is 0.
+    """
 
     topic_id: int
     queue_id: int
@@ -75,12 +88,16 @@ class HalfRun(NamedTuple):
     bytes: int
 
     def part(self, begin: int, length: int) -> HalfRun:
-        """Some of them; their bytes are about right, and their log offsets those of all."""
-        return self._replace(first_half_offset=self.first_half_offset + begin, length=length, bytes=self.bytes * length // self.length)
+        """Return ``length`` halves from index ``begin`` on.
+
+        Their size is an estimate, and their log offsets are those of the whole run.
+        """
+        size = self.bytes * length // self.length
+        return self._replace(first_half_offset=self.first_half_offset + begin, length=length, bytes=size)
 
 
 class Transaction:
-    """What is known of one."""
+    """The halves of one transaction, its decision, and its checks."""
 
     __slots__ = (
         "_at",
@@ -93,64 +110,72 @@ class Transaction:
         "count",
         "dead",
         "first_at",
+        "history",
         "latest_at",
         "max_checks",
         "number",
         "runs",
         "sent",
-        "story",
     )
 
     def __init__(self) -> None:
         self.runs: list[HalfRun] = []
-        self.sent: dict[QueueKey, int] = {}  # how many are meant for each queue
+        self.sent: dict[QueueKey, int] = {}  # the number of halves for each queue
         self.latest_at = 0  # ms
-        self.number = 0  # of the decision; 0: there is none yet
+        self.number = 0  # of the decision; 0: undecided
         self.copied = 0
         self.count = 0
         self.bytes = 0
-        # The run in which the next one to copy stands, and how many halves there are before it.
+        # The run of the next half to copy, and the number of halves before that run.
         self._at = 0
         self._before = 0
-        self._moved = False  # some were carried forward: they do not stand in their order any more
-        # Of a producer's transaction.
-        self.dead = False  # ``copied`` of them are in the dead letters
+        self._moved = False  # some halves were carried forward, so the log offsets of the runs are not in order
+        # Only for producers' transactions:
+        self.dead = False  # the first ``copied`` halves are dead letters
         self.first_at = 0  # ms
         self.check_after_ms = 0
         self.max_checks = 0
         self.checks = 0
-        self.story: tuple[CheckRound, ...] = ()
+        self.history: tuple[CheckRound, ...] = ()
 
     @property
     def first_log_offset(self) -> int:
-        """Where the next of them stands that is neither copied nor rolled back, or one before it."""
+        """The log offset of the next half to copy, or of an earlier half of its run."""
         if self._moved:
             return min(run.first_log_offset for run in self.runs[self._at :])
         return self.runs[self._at].first_log_offset
 
     @property
     def last_log_offset(self) -> int:
-        """Where the last of them stands."""
+        """The highest log offset of any half."""
         return max(run.last_log_offset for run in self.runs) if self._moved else self.runs[-1].last_log_offset
 
     @property
     def left(self) -> list[HalfRun]:
-        """Those that are neither copied nor dead, where each of them is a run of its own."""
+        """The runs that are neither copied nor dead, if each half is a run of its own."""
         return [run for run in self.runs[self._at :] if run.topic_id != DELETED]
 
     @property
     def dropped(self) -> int:
-        """How many are meant for a topic that was deleted since."""
+        """The number of halves whose topic was deleted."""
         return sum(run.length for run in self.runs if run.topic_id == DELETED)
 
     def add(self, run: HalfRun, *, apart: bool = False) -> int:
-        """More halves; returns the number of the run that they are in. Runs that go on with each other are one, unless they stay ``apart``."""
+        """Add halves and return the index of their run.
+
+        A run that continues the last one is merged with it, unless it stays ``apart``.
+        """
         key = QueueKey(run.topic_id, run.queue_id)
         self.sent[key] = self.sent.get(key, 0) + run.length
         self.count += run.length
         self.bytes += run.bytes
         last = self.runs[-1] if self.runs else None
-        if not apart and last is not None and last[:2] == key and last.first_half_offset + last.length == run.first_half_offset:
+        if (
+            not apart
+            and last is not None
+            and last[:2] == key
+            and last.first_half_offset + last.length == run.first_half_offset
+        ):
             length, size = last.length + run.length, last.bytes + run.bytes
             self.runs[-1] = last._replace(last_log_offset=run.last_log_offset, length=length, bytes=size)
         else:
@@ -158,26 +183,31 @@ class Transaction:
         return len(self.runs) - 1
 
     def move(self, origin: int, log_offset: int, half_offset: int) -> int | None:
-        """One that is a run of its own stands elsewhere now; returns the number of the run, unless there is none."""
+        """Move the half at ``origin``, a run of its own; return the run's index, or ``None``."""
         for number in range(self._at, len(self.runs)):
             run = self.runs[number]
             if run.first_log_offset == origin:
-                self.runs[number] = run._replace(first_log_offset=log_offset, last_log_offset=log_offset, first_half_offset=half_offset)
+                self.runs[number] = run._replace(
+                    first_log_offset=log_offset, last_log_offset=log_offset, first_half_offset=half_offset
+                )
                 self._moved = True
                 return number
         return None
 
-    def tell(self, at: int, asked: str, before: str, *, unknown: bool) -> None:
-        """It is checked once more; ``before`` and ``unknown`` are about the check before this one."""
+    def record_check(self, at: int, asked: str, before: str, *, unknown: bool) -> None:
+        """Record a check; ``before`` and ``unknown`` complete the previous one."""
         self.checks += 1
-        story = list(self.story)
-        if story:
-            last = story[-1]
-            story[-1] = last._replace(asked=last.asked or before, unknown=unknown)
-        self.story = (*story[1 - _MOST_ROUNDS :], CheckRound(at, asked))
+        history = list(self.history)
+        if history:
+            last = history[-1]
+            history[-1] = last._replace(asked=last.asked or before, unknown=unknown)
+        self.history = (*history[1 - _MAX_ROUNDS :], CheckRound(at, asked))
 
     def advance(self, count: int) -> bool:
-        """So many more are copied; returns whether that is all. Those whose topic was deleted are passed over, and not counted."""
+        """Mark ``count`` further halves as copied; return whether all are copied now.
+
+        Halves whose topic was deleted are skipped and not counted.
+        """
         while self._at < len(self.runs):
             run = self.runs[self._at]
             left = self._before + run.length - self.copied
@@ -191,36 +221,36 @@ class Transaction:
             self._at += 1
         return True
 
-    def upcoming(self, most: int, most_bytes: int = 1 << 62) -> list[HalfRun]:
-        """The next ones to copy, in runs: at most so many, and about so many bytes, but at least one."""
+    def upcoming(self, limit: int, max_bytes: int = 1 << 62) -> list[HalfRun]:
+        """Return the next halves to copy: up to ``limit``, about ``max_bytes``, at least one."""
         found: list[HalfRun] = []
         begin = self.copied - self._before
         for run in islice(self.runs, self._at, None):
-            if run.topic_id == DELETED or most <= 0 or (found and most_bytes <= 0):
+            if run.topic_id == DELETED or limit <= 0 or (found and max_bytes <= 0):
                 break
-            fitting = most_bytes * run.length // max(1, run.bytes)
-            count = min(run.length - begin, most, max(1, fitting))
+            fitting = max_bytes * run.length // max(1, run.bytes)
+            count = min(run.length - begin, limit, max(1, fitting))
             found.append(run.part(begin, count))
-            most -= count
-            most_bytes -= found[-1].bytes
+            limit -= count
+            max_bytes -= found[-1].bytes
             if begin + count < run.length:
                 break
             begin = 0
         return found
 
-    def find_place(self) -> None:
-        """Where the next one to copy stands, from the runs that there are and how many are copied."""
+    def locate_next(self) -> None:
+        """Find the run of the next half to copy, after the runs were loaded from rows."""
         self._at = self._before = 0
         while self._at < len(self.runs) and self.copied >= self._before + self.runs[self._at].length:
             self._before += self.runs[self._at].length
             self._at += 1
 
-    def find_moved(self) -> None:
-        """Whether some were carried forward, from the runs that there are."""
+    def detect_moved(self) -> None:
+        """Detect carried halves, after the runs were loaded from rows."""
         self._moved = any(after.first_log_offset < before.first_log_offset for before, after in pairwise(self.runs))
 
     def drop_topic(self, topic_id: int) -> set[int]:
-        """A topic is deleted; returns the numbers of the runs that were meant for it."""
+        """Mark the runs of a deleted topic; return their indexes."""
         changed = {number for number, run in enumerate(self.runs) if run.topic_id == topic_id}
         for number in changed:
             self.runs[number] = self.runs[number]._replace(topic_id=DELETED)
@@ -228,11 +258,11 @@ class Transaction:
         return changed
 
     def copy(self) -> Transaction:
-        """As it is now."""
+        """Return an independent copy."""
         other = Transaction()
         other.runs, other.sent = self.runs.copy(), self.sent.copy()
         other.latest_at, other.number, other.copied = self.latest_at, self.number, self.copied
         other.count, other.bytes, other._at, other._before = self.count, self.bytes, self._at, self._before
-        other._moved, other.dead, other.first_at, other.story = self._moved, self.dead, self.first_at, self.story
+        other._moved, other.dead, other.first_at, other.history = self._moved, self.dead, self.first_at, self.history
         other.check_after_ms, other.max_checks, other.checks = self.check_after_ms, self.max_checks, self.checks
         return other

@@ -1,140 +1,162 @@
-"""Halves: records that nobody sees until their transaction is decided, and then become messages.
+"""Halves, a part of the state: records that become messages once their transaction is decided.
 
-They stand in the half topic, in the queue with the number of the one that they are meant for. What is known of a transaction is where its
-halves stand, in runs: thousands of records that were sent together are one. Once it is decided, copies with the halves as their origins are
-appended to the queues that they are meant for, in the order of the halves; a copy ends the half, so that how many copies there are says how far
-that has come. A transaction that is copied or rolled back is forgotten.
+A half is stored in the half topic, in the queue with the id of its destination. The state of a
+transaction is the positions of its halves, in runs: thousands of records that were sent together
+are one run. Once the transaction is decided, the store appends copies to the destinations, in the
+order of the halves, each with the half as its origin. A copy ends its half. A transaction that is
+copied or rolled back is forgotten.
 
-Jobs have their transactions decided by a record for a whole batch. A producer's is decided by the first of its halves that is copied, or goes to
-the dead letters: for what is one message, decision and copy are one record. What became of it is remembered for a while.
+A sink's transactions are decided by one record for a whole batch. A producer's transaction is
+decided by the first of its halves that is copied or dead-lettered: for a single message, decision
+and copy are the same record. Its outcome is kept for a while.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from litemq.format.transactions import is_producers
+from litemq.format.transactions import is_producer_transaction
 from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.part import Touch
 from litemq.storage.state.topics import QueueKey
-from litemq.storage.state.transactions.half_rows import PAGE, add_runs, row_of, transaction_of
-from litemq.storage.state.transactions.half_runs import HalfDied, HalfEvent, HalfMoved, HalfRun, HalvesCopied, Transaction
+from litemq.storage.state.transactions.half_rows import PAGE, add_runs, halves_row, transaction_from_row
+from litemq.storage.state.transactions.half_runs import (
+    HalfDied,
+    HalfEvent,
+    HalfMoved,
+    HalfRun,
+    HalvesCopied,
+    Transaction,
+)
 from litemq.storage.state.transactions.outcomes import Outcome, Outcomes
 
 __all__ = ["Halves", "sink_transaction"]
 
 
 def sink_transaction(query: str, batch: int, partition: int, attempt: int) -> str:
-    """The transaction of one try of a task, as its records have it."""
+    """Return the transaction name of one attempt of a sink's task."""
     return f"{query}/{batch}/{partition}/{attempt}"
 
 
-def _batch_of(transaction: str) -> tuple[str, int] | None:
-    """The query and the batch that a transaction is of, if it is one of a sink."""
+def _query_batch(transaction: str) -> tuple[str, int] | None:
+    """Return the query and the batch of a sink's transaction, or ``None`` for any other."""
     parts = transaction.rsplit("/", 3)
     return (parts[0], int(parts[1])) if len(parts) == 4 and parts[1].isdecimal() else None
 
 
 class Halves:
-    """All transactions that have not ended. Changed by records alone; the event loop looks into it while retention may change it."""
+    """All open transactions.
+
+    The event loop reads them while retention may change them on another thread.
+    """
 
     def __init__(self) -> None:
-        self._of: dict[str, Transaction] = {}
-        self._of_queries: dict[str, dict[int, dict[str, None]]] = {}  # query -> batch -> transactions
+        self._transactions: dict[str, Transaction] = {}
+        self._queries: dict[str, dict[int, dict[str, None]]] = {}  # query -> batch -> transactions
         self._decided: dict[int, str] = {}  # by number
         self.outcomes = Outcomes()  # of producers' transactions
         self.bytes = 0
         self.runs = 0
 
     def __len__(self) -> int:
-        return len(self._of)
+        return len(self._transactions)
 
     def names(self) -> tuple[str, ...]:
-        """All that have not ended."""
-        return tuple(self._of)
+        """Return the names of all open transactions."""
+        return tuple(self._transactions)
 
     def get(self, transaction: str) -> Transaction | None:
-        """A transaction that has not ended, and has halves here."""
-        return self._of.get(transaction)
+        """Return an open transaction, or ``None``."""
+        return self._transactions.get(transaction)
 
     def sent(self, transaction: str, key: QueueKey) -> int:
-        """How many halves of a transaction are meant for a queue."""
-        known = self._of.get(transaction)
+        """Return the number of halves that a transaction has for a queue."""
+        known = self._transactions.get(transaction)
         return 0 if known is None else known.sent.get(key, 0)
 
     @property
     def first_decided(self) -> str | None:
-        """The transaction that is copied next."""
+        """The transaction to copy next."""
         numbers = tuple(self._decided)
         return self._decided.get(min(numbers)) if numbers else None
 
     def decided_queues(self) -> list[QueueKey]:
-        """The queues that decided halves are meant for."""
-        decided = [self._of.get(name) for name in tuple(self._decided.values())]
+        """Return the destinations of all decided halves."""
+        decided = [self._transactions.get(name) for name in tuple(self._decided.values())]
         return list({key: None for known in decided if known is not None for key in known.sent})
 
-    def of_query(self, query: str) -> Iterator[tuple[int, str, Transaction]]:
-        """The transactions of a query, with their batches."""
-        for batch, transactions in tuple(self._of_queries.get(query, {}).items()):
+    def query_transactions(self, query: str) -> Iterator[tuple[int, str, Transaction]]:
+        """Yield the transactions of a query as (batch, name, transaction)."""
+        for batch, transactions in tuple(self._queries.get(query, {}).items()):
             for transaction in tuple(transactions):
-                known = self._of.get(transaction)
+                known = self._transactions.get(transaction)
                 if known is not None:
                     yield batch, transaction, known
 
     def batches(self) -> Iterator[tuple[str, int]]:
-        """The batches of which there are halves, decided or not."""
-        for query, batches in self._of_queries.items():
+        """Yield the (query, batch) of every batch with halves, decided or not."""
+        for query, batches in self._queries.items():
             for batch in batches:
                 yield query, batch
 
     def undecided(self, query: str, through: int, first: int = 0) -> list[str]:
-        """The transactions of a query's batches ``first`` to ``through`` that are not decided."""
-        return [name for batch, name, known in self.of_query(query) if first <= batch <= through and not known.number]
+        """Return the undecided transactions of a query's batches ``first`` to ``through``."""
+        return [
+            name
+            for batch, name, known in self.query_transactions(query)
+            if first <= batch <= through and not known.number
+        ]
 
     def undecided_before(self, log_offset: int) -> list[str]:
-        """The transactions of jobs that are not decided, and have halves before a log offset."""
-        waiting = [(name, known) for name, known in self._of.items() if not known.number and not is_producers(name)]
-        return [name for name, known in waiting if known.first_log_offset < log_offset]
+        """Return the undecided transactions of sinks with halves before ``log_offset``."""
+        undecided = [(name, known) for name, known in self._transactions.items() if not known.number]
+        sinks = [(name, known) for name, known in undecided if not is_producer_transaction(name)]
+        return [name for name, known in sinks if known.first_log_offset < log_offset]
 
     def producers_before(self, log_offset: int) -> list[tuple[str, HalfRun]]:
-        """The halves of producers' transactions that are not decided, and stand before a log offset."""
-        waiting = [(name, known) for name, known in self._of.items() if not known.number and is_producers(name)]
-        found = [(name, run) for name, known in waiting for run in known.left if run.first_log_offset < log_offset]
+        """Return the undecided halves of producers' transactions before ``log_offset``."""
+        undecided = [(name, known) for name, known in self._transactions.items() if not known.number]
+        producers = [(name, known) for name, known in undecided if is_producer_transaction(name)]
+        found = [(name, run) for name, known in producers for run in known.left if run.first_log_offset < log_offset]
         return sorted(found, key=lambda each: each[1].first_log_offset)
 
     def is_at(self, transaction: str, log_offset: int) -> bool:
-        """Whether a half of a producer's transaction that is not decided stands at a log offset."""
-        known = self._of.get(transaction)
+        """Return whether an undecided half of a producer's transaction is at ``log_offset``."""
+        known = self._transactions.get(transaction)
         return known is not None and not known.number and any(run.first_log_offset == log_offset for run in known.left)
 
     def is_copied_before(self, log_offset: int) -> bool:
-        """Whether all decided halves before a log offset are copied."""
-        return all(self._of[name].first_log_offset >= log_offset for name in self._decided.values())
+        """Return whether all decided halves before ``log_offset`` are copied."""
+        return all(self._transactions[name].first_log_offset >= log_offset for name in self._decided.values())
 
     def holds(self, transaction: str, origin: int) -> bool:
-        """Whether a record that waits for its time is the copy of a half at ``origin``: a copy of that copy has an origin behind all halves."""
-        known = self._of.get(transaction)
-        if known is None or (not known.number and (known.dead or not is_producers(transaction))):
+        """Return whether a pending record with this ``origin`` is the copy of a half.
+
+        A carried copy of that copy has an origin after all halves.
+        """
+        known = self._transactions.get(transaction)
+        if known is None or (not known.number and (known.dead or not is_producer_transaction(transaction))):
             return False
         return origin <= known.last_log_offset
 
-    # What records say ---------------------------------------------------------------------------------------------------------
+    # Events ---------------------------------------------------------------------------------------
 
-    def take(self, event: HalfEvent) -> list[Touch]:
-        """Take in halves, or what became of them."""
+    def apply_event(self, event: HalfEvent) -> list[Touch]:
+        """Apply new, copied, carried or dead halves and return the rows this touches."""
         if isinstance(event, HalvesCopied):
             return self._copied(event.transaction, event.length)
         if isinstance(event, HalfMoved):
             return self._moved(event)
         if isinstance(event, HalfDied):
             return self._died(event.transaction)
-        known = self._of.get(event.transaction)
-        apart = is_producers(event.transaction)
+        known = self._transactions.get(event.transaction)
+        apart = is_producer_transaction(event.transaction)
         if known is None:
             known = Transaction()
             self._put(event.transaction, known)
             if apart:
-                known.first_at, known.check_after_ms, known.max_checks = event.store_timestamp, event.check_after_ms, event.max_checks
+                known.first_at = event.store_timestamp
+                known.check_after_ms, known.max_checks = event.check_after_ms, event.max_checks
         known.latest_at = event.store_timestamp
         before = len(known.runs)
         number = known.add(HalfRun(*event[2:9]), apart=apart)
@@ -143,12 +165,13 @@ class Halves:
         return self._pages(event.transaction, {0, number})
 
     def apply(self, control: Control) -> list[Touch]:
-        """Take in a change."""
+        """Apply ``control`` and return the rows it touches."""
         match control.WhichOneof("change"):
             case "sink_committed":
                 decision = control.sink_committed
                 winners = [
-                    sink_transaction(decision.query, decision.batch, winner.partition, winner.attempt) for winner in decision.winners
+                    sink_transaction(decision.query, decision.batch, winner.partition, winner.attempt)
+                    for winner in decision.winners
                 ]
                 return self._decide(winners, self.undecided(decision.query, decision.batch))
             case "halves_rolled_back":
@@ -156,12 +179,14 @@ class Halves:
             case "halves_skipped":
                 return self._advance(control.halves_skipped.transaction, control.halves_skipped.count)
             case "transactions_decided":
-                return self._decide([name for name in control.transactions_decided.transactions if is_producers(name)], [])
+                names = control.transactions_decided.transactions
+                return self._decide([name for name in names if is_producer_transaction(name)], [])
             case "transactions_checked":
                 return self._check(control)
             case "topic_deleted":
-                # In one order, however they came: what ends is remembered in the order in which it ends.
-                return [touch for name in sorted(self._of) for touch in self._drop_topic(name, control.topic_deleted.topic_id)]
+                # Sorted, because the outcomes are kept in the order in which the transactions end.
+                topic_id = control.topic_deleted.topic_id
+                return [touch for name in sorted(self._transactions) for touch in self._drop_topic(name, topic_id)]
             case _:
                 return []
 
@@ -171,7 +196,7 @@ class Halves:
         for name in set(undecided) - set(winners):
             touched += self._roll_back(name)
         for name in winners:
-            known = self._of.get(name)
+            known = self._transactions.get(name)
             if known is not None and not known.number and not known.dead:
                 number += 1
                 known.number = number
@@ -180,15 +205,15 @@ class Halves:
         return touched
 
     def _advance(self, name: str, count: int) -> list[Touch]:
-        known = self._of.get(name)
+        known = self._transactions.get(name)
         if known is None or not known.number:
             return []
         return self._end(name, Outcome.COMMITTED) if known.advance(count) else [("halves", name, 0)]
 
     def _copied(self, name: str, count: int) -> list[Touch]:
-        known = self._of.get(name)
-        if known is not None and not known.number and not known.dead and is_producers(name):
-            # The first of its messages is the decision; where it is the only one, there is nothing left to do.
+        known = self._transactions.get(name)
+        if known is not None and not known.number and not known.dead and is_producer_transaction(name):
+            # The first copy is the decision. If there is only one half, the transaction ends.
             if known.advance(count):
                 return self._end(name, Outcome.COMMITTED)
             known.number = max(self._decided, default=0) + 1
@@ -197,68 +222,70 @@ class Halves:
         return self._advance(name, count)
 
     def _died(self, name: str) -> list[Touch]:
-        known = self._of.get(name)
-        if known is None or known.number or not is_producers(name):
+        known = self._transactions.get(name)
+        if known is None or known.number or not is_producer_transaction(name):
             return []
         known.dead = True
         return self._end(name, Outcome.DEAD) if known.advance(1) else [("halves", name, 0)]
 
     def _moved(self, event: HalfMoved) -> list[Touch]:
-        known = self._of.get(event.transaction)
+        known = self._transactions.get(event.transaction)
         number = None if known is None else known.move(event.origin, event.log_offset, event.half_offset)
         return [] if number is None else self._pages(event.transaction, {number})
 
     def _check(self, control: Control) -> list[Touch]:
         touched: list[Touch] = []
         for check in control.transactions_checked.checks:
-            known = self._of.get(check.transaction)
-            if known is not None and not known.number and is_producers(check.transaction):
-                known.tell(control.transactions_checked.at, check.asked, check.before, unknown=check.unknown)
+            known = self._transactions.get(check.transaction)
+            if known is not None and not known.number and is_producer_transaction(check.transaction):
+                known.record_check(control.transactions_checked.at, check.asked, check.before, unknown=check.unknown)
                 touched.append(("halves", check.transaction, 0))
         return touched
 
     def _roll_back(self, name: str) -> list[Touch]:
-        known = self._of.get(name)
+        known = self._transactions.get(name)
         if known is None or known.number:
             return []
         return self._end(name, Outcome.DEAD if known.dead else Outcome.ROLLED_BACK)
 
     def _drop_topic(self, name: str, topic_id: int) -> list[Touch]:
-        known = self._of[name]
+        known = self._transactions[name]
         changed = known.drop_topic(topic_id)
         if not changed:
             return []
         touched = self._pages(name, changed)
         if known.number:
             return touched + self._advance(name, 0)
-        if not is_producers(name):
+        if not is_producer_transaction(name):
             return touched
         if known.dead:
             return touched + (self._end(name, Outcome.DEAD) if known.advance(0) else [("halves", name, 0)])
         return touched if known.left else touched + self._end(name, Outcome.ROLLED_BACK)
 
     def _put(self, name: str, known: Transaction) -> None:
-        self._of[name] = known
-        place = None if is_producers(name) else _batch_of(name)
-        if place is not None:
-            self._of_queries.setdefault(place[0], {}).setdefault(place[1], {})[name] = None
+        self._transactions[name] = known
+        query_batch = None if is_producer_transaction(name) else _query_batch(name)
+        if query_batch is not None:
+            query, batch = query_batch
+            self._queries.setdefault(query, {}).setdefault(batch, {})[name] = None
 
     def _end(self, name: str, outcome: Outcome) -> list[Touch]:
-        known = self._of.pop(name)
+        known = self._transactions.pop(name)
         self._decided.pop(known.number, None)
         self.bytes -= known.bytes
         self.runs -= len(known.runs)
         touched = self._pages(name, set(range(0, len(known.runs), PAGE)))
-        if is_producers(name):
+        if is_producer_transaction(name):
             return touched + self.outcomes.add(name, outcome)
-        place = _batch_of(name)
-        if place is not None:
-            batches = self._of_queries[place[0]]
-            del batches[place[1]][name]
-            if not batches[place[1]]:
-                del batches[place[1]]
+        query_batch = _query_batch(name)
+        if query_batch is not None:
+            query, batch = query_batch
+            batches = self._queries[query]
+            del batches[batch][name]
+            if not batches[batch]:
+                del batches[batch]
             if not batches:
-                del self._of_queries[place[0]]
+                del self._queries[query]
         return touched
 
     @staticmethod
@@ -267,42 +294,45 @@ class Halves:
             return [("halves", name, 0)]
         return [("halves", name, page) for page in sorted({run // PAGE for run in runs})]
 
-    # The whole of it ----------------------------------------------------------------------------------------------------------
+    # Rows -----------------------------------------------------------------------------------------
 
     def row(self, touch: Touch) -> Row | None:
-        """The row that a touch names."""
+        """Return the row that ``touch`` names, or ``None`` if it belongs to another part."""
         match touch:
             case ("halves", str(name), int(page)):
-                return row_of(name, self._of.get(name), page)
+                return halves_row(name, self._transactions.get(name), page)
             case _:
                 return self.outcomes.row(touch)
 
     def rows(self) -> Iterator[Row]:
-        """All of it, in one order."""
-        for name in sorted(self._of):
-            for page in range(-(-len(self._of[name].runs) // PAGE)):
-                yield row_of(name, self._of[name], page)
+        """Yield every row, in a fixed order."""
+        for name in sorted(self._transactions):
+            for page in range(-(-len(self._transactions[name].runs) // PAGE)):
+                yield halves_row(name, self._transactions[name], page)
         yield from self.outcomes.rows()
 
     def put(self, row: Row) -> bool:
-        """Take in a row of a snapshot; those of one transaction come in the order of their pages."""
+        """Load ``row`` from a snapshot; return False if it belongs to another part.
+
+        The pages of a transaction must come in order.
+        """
         if not row.HasField("halves"):
             return self.outcomes.put(row)
-        told = row.halves
-        known = self._of.get(told.transaction)
+        page = row.halves
+        known = self._transactions.get(page.transaction)
         if known is None:
-            known = transaction_of(told)
-            self._put(told.transaction, known)
+            known = transaction_from_row(page)
+            self._put(page.transaction, known)
             if known.number:
-                self._decided[known.number] = told.transaction
-        self.bytes += add_runs(known, told)
-        self.runs += len(told.runs)
+                self._decided[known.number] = page.transaction
+        self.bytes += add_runs(known, page)
+        self.runs += len(page.runs)
         return True
 
     def copy(self) -> Halves:
-        """As it is now."""
+        """Return an independent copy."""
         other = Halves()
-        for name, known in self._of.items():
+        for name, known in self._transactions.items():
             other._put(name, known.copy())
         other._decided, other.bytes, other.runs = dict(self._decided), self.bytes, self.runs
         other.outcomes = self.outcomes.copy()

@@ -1,6 +1,8 @@
-"""How far the batches of queries are decided. It is kept for ever: a batch is not taken twice, however late its driver asks again.
+"""The last decided batch of each query, a part of the state.
 
-With the last decision stands its plan: what the driver was to say to other brokers. One that comes after it can finish that.
+It is kept forever, so that a batch is never committed twice, however late its driver repeats the
+request. With the last decision, the *plan* is kept: the decisions that the driver has to send to
+other brokers. After a crash, another driver can complete them.
 """
 
 from __future__ import annotations
@@ -18,18 +20,18 @@ class Sinks:
 
     def __init__(self) -> None:
         self._committed: dict[str, int] = {}
-        self._plans: dict[str, bytes] = {}  # of the last batch; most have none
+        self._plans: dict[str, bytes] = {}  # of the last batch; most queries have none
 
     def committed(self, query: str) -> int:
-        """The last batch of a query that was decided; -1: none."""
+        """Return the last decided batch of ``query``, or -1."""
         return self._committed.get(query, -1)
 
     def plan(self, query: str) -> bytes:
-        """What came with the decision about that batch."""
+        """Return the plan of the last decided batch of ``query``."""
         return self._plans.get(query, b"")
 
     def apply(self, control: Control) -> list[Touch]:
-        """Take in a change."""
+        """Apply ``control`` and return the rows it touches."""
         if not control.HasField("sink_committed"):
             return []
         query, batch = control.sink_committed.query, control.sink_committed.batch
@@ -38,7 +40,7 @@ class Sinks:
         return [("sink", query)]
 
     def row(self, touch: Touch) -> Row | None:
-        """The row that a touch names."""
+        """Return the row that ``touch`` names, or ``None`` if it belongs to another part."""
         match touch:
             case ("sink", str(query)):
                 return self._row(query)
@@ -46,18 +48,18 @@ class Sinks:
                 return None
 
     def rows(self) -> Iterator[Row]:
-        """All of it, in one order."""
+        """Yield every row, in a fixed order."""
         return map(self._row, sorted(self._committed))
 
     def put(self, row: Row) -> bool:
-        """Take in a row of a snapshot."""
+        """Load ``row`` from a snapshot; return False if it belongs to another part."""
         if not row.HasField("sink"):
             return False
         self._set(row.sink.query, row.sink.committed_batch, row.sink.plan)
         return True
 
     def copy(self) -> Sinks:
-        """As it is now."""
+        """Return an independent copy."""
         other = Sinks()
         other._committed, other._plans = dict(self._committed), dict(self._plans)
         return other

@@ -1,4 +1,4 @@
-"""The circuit breaker, moved by a clock that stands still otherwise."""
+"""The circuit breaker, with explicit times."""
 
 from litemq.client.cluster.sending.circuit_breaker import BreakerState, CircuitBreaker
 
@@ -11,7 +11,7 @@ def test_it_opens_when_more_than_half_fail_and_closes_after_a_probe() -> None:
     breaker = CircuitBreaker()
     for n in range(9):
         breaker.failed(float(n) / 10)
-    assert breaker.is_closed  # too few to judge by
+    assert breaker.is_closed  # too few requests to judge
     breaker.failed(1.0)
     assert state(breaker) is BreakerState.OPEN
     assert not breaker.may_send(30.9)
@@ -43,17 +43,17 @@ def test_a_probe_that_fails_opens_it_again() -> None:
     assert state(breaker) is BreakerState.OPEN
     assert not breaker.may_send(60.0)
     assert breaker.may_send(60.1)
-    breaker.succeeded(1.5, 60.2)  # too slow is no success
+    breaker.succeeded(1.5, 60.2)  # a slow answer is not a success
     assert state(breaker) is BreakerState.OPEN
 
 
-def test_an_older_send_that_gets_through_closes_it() -> None:
+def test_an_older_send_that_succeeds_closes_it() -> None:
     breaker = CircuitBreaker()
     for _ in range(10):
         breaker.failed(0.0)
-    breaker.succeeded(1.5, 2.0)  # too slow to tell
+    breaker.succeeded(1.5, 2.0)  # slow answers prove nothing
     assert state(breaker) is BreakerState.OPEN
-    breaker.succeeded(0.01, 3.0)  # the broker was restarted, and took what had waited for it
+    breaker.succeeded(0.01, 3.0)  # the broker was restarted, and took a waiting request
     assert breaker.is_closed
     assert breaker.may_send(3.0)
 
@@ -66,7 +66,7 @@ def test_it_opens_when_answers_take_too_long() -> None:
     assert state(breaker) is BreakerState.OPEN
 
 
-def test_what_was_long_ago_counts_no_more() -> None:
+def test_failures_outside_the_window_do_not_count() -> None:
     breaker = CircuitBreaker()
     for _ in range(9):
         breaker.failed(0.0)

@@ -1,4 +1,4 @@
-"""Whatever is lost, refused or repeated on the way: each acked message is in the log once, and the log keeps the order of the queue."""
+"""The sequencer: whatever fails, each acked message is in the log once, in order."""
 
 from collections.abc import Callable
 from itertools import count
@@ -8,8 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from litemq.client.cluster.sending.request import Request
-from litemq.client.cluster.sending.sequencer import Failed, Sequencer
-from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, OverloadedError, SendOutcomeUnknownError, SequenceGapError
+from litemq.client.cluster.sending.sequencer import FailedRequest, Sequencer
+from litemq.errors import (
+    ConnectionLostError,
+    InvalidArgumentError,
+    LiteMQError,
+    OverloadedError,
+    SendOutcomeUnknownError,
+    SequenceGapError,
+)
 from litemq.format.record import Stage
 from litemq.format.record_decode import decode_record
 from litemq.format.record_encode import RecordTemplate
@@ -23,7 +30,7 @@ def producer_number(record: bytes) -> tuple[int, int]:
 
 
 class ModelBroker:
-    """The rule of the broker's side, and nothing else."""
+    """The sequence rule of the broker, and nothing else."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -42,13 +49,13 @@ class ModelBroker:
                 self._next[producer_id] = sequence + 1
 
     def forget_tail(self, messages: int) -> None:
-        """A power cut takes the end of the log, and what was known because of it."""
+        """Lose the end of the log in a power cut, and the producer state with it."""
         del self.log[len(self.log) - messages :]
         self._next.clear()
 
 
 class Setting:
-    """A queue's sequencer and its broker, with the wire between them held still until told to move."""
+    """A sequencer and its broker; requests and answers move only in explicit steps."""
 
     def __init__(self, *, max_requests: int = 3) -> None:
         ids = count(1)
@@ -61,7 +68,7 @@ class Setting:
         self._names = count()
         self.wire: list[tuple[Request, list[bytes]]] = []  # sent, not yet seen by the broker
         self.answers: list[tuple[Request, LiteMQError | None]] = []  # answered, not yet seen by the client
-        self.stale: list[list[list[bytes]]] = []  # what lies in the buffers of connections that the client gave up
+        self.stale: list[list[list[bytes]]] = []  # in the buffers of connections that the client closed
 
     def put(self, messages: int = 1) -> None:
         sequencer = self.sequencer
@@ -73,11 +80,11 @@ class Setting:
             request.ids.append(name)
             self.put_in_order.append(name)
             sequencer.next_sequence += 1
-        request.number(request.producer_id, request.first)
-        request.ripe = True
+        request.renumber(request.producer_id, request.first)
+        request.sealed = True
 
     def send(self) -> None:
-        while (request := self.sequencer.next()) is not None:
+        while (request := self.sequencer.next_request()) is not None:
             self.wire.append((request, list(request.records)))
 
     def deliver(self, refusal: LiteMQError | None = None) -> None:
@@ -104,7 +111,10 @@ class Setting:
             self._note(self.sequencer.refused(request, error))
 
     def lose(self, *, over: bool) -> None:
-        """The connection ends. What the broker has not read is gone where it ended it, and may come later where we did."""
+        """End the connection.
+
+        Unread requests are gone if the broker closed it (``over``), else they may arrive later.
+        """
         if not over and self.wire:
             self.stale.append([records for _, records in self.wire])
         self.wire.clear()
@@ -120,19 +130,19 @@ class Setting:
                     continue
 
     def expire(self) -> None:
-        self._note(self.sequencer.expire(self.now - 20, ConnectionLostError("nobody there")))
+        self._note(self.sequencer.expire(self.now - 20, ConnectionLostError("no answer")))
 
     def finish(self) -> None:
         steps = count()
         while not self.sequencer.is_idle:
-            assert next(steps) < 1000, "it goes round in circles"
+            assert next(steps) < 1000, "endless loop"
             self.send()
             self.deliver()
             self.answer()
         while self.stale:
             self.deliver_stale()
 
-    def _note(self, failed: list[Failed]) -> None:
+    def _note(self, failed: list[FailedRequest]) -> None:
         for request, error in failed:
             self.failed |= dict.fromkeys(request.ids, error)
 
@@ -143,8 +153,8 @@ class Setting:
         for name in self.acked:
             assert log.count(name) == 1, f"{name} was acked and is {log.count(name)} times in the log"
         for name, error in self.failed.items():
-            most = 1 if isinstance(error, SendOutcomeUnknownError) else 0
-            assert log.count(name) <= most, f"{name} failed with {error!r}"
+            limit = 1 if isinstance(error, SendOutcomeUnknownError) else 0
+            assert log.count(name) <= limit, f"{name} failed with {error!r}"
         acked = set(self.acked)
         in_order = [name for name in log if name in acked]
         assert in_order == sorted(in_order)
@@ -166,7 +176,13 @@ EVENTS: dict[str, Callable[[Setting, int], None]] = {
 
 
 @settings(max_examples=500)
-@given(st.lists(st.tuples(st.sampled_from([*EVENTS, "put", "send", "deliver", "answer"]), st.integers(0, 9)), min_size=20, max_size=80))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*EVENTS, "put", "send", "deliver", "answer"]), st.integers(0, 9)),
+        min_size=20,
+        max_size=80,
+    )
+)
 def test_once_and_in_order_whatever_happens(events: list[tuple[str, int]]) -> None:
     setting = Setting()
     for name, number in events:
@@ -190,15 +206,15 @@ def test_requests_are_pipelined_up_to_the_limits() -> None:
     assert setting.broker.log == ["m0000", "m0001", "m0002"]
 
 
-def test_an_unripe_request_stays() -> None:
+def test_an_open_request_is_not_sent() -> None:
     sequencer = Sequencer(lambda: 1, max_requests=2, max_messages=8)
     request = sequencer.open(0)
-    assert sequencer.next() is None
-    request.ripe = True
-    assert sequencer.next() is request
+    assert sequencer.next_request() is None
+    request.sealed = True
+    assert sequencer.next_request() is request
 
 
-def test_behind_a_refusal_nothing_goes_out_before_all_answers_are_here() -> None:
+def test_after_a_refusal_nothing_is_sent_until_all_answers_arrived() -> None:
     setting = Setting()
     for _ in range(2):
         setting.put()
@@ -214,7 +230,7 @@ def test_behind_a_refusal_nothing_goes_out_before_all_answers_are_here() -> None
     assert [request.ids for request, _ in setting.wire] == [["m0000"], ["m0001"], ["m0002"]]
 
 
-def test_behind_a_refusal_a_lost_answer_leaves_no_doubt() -> None:
+def test_after_a_refusal_a_lost_answer_is_no_append_risk() -> None:
     setting = Setting()
     for _ in range(2):
         setting.put()
@@ -224,11 +240,14 @@ def test_behind_a_refusal_a_lost_answer_leaves_no_doubt() -> None:
     setting.lose(over=True)
     setting.now = 100
     setting.expire()
-    assert {name: type(error) for name, error in setting.failed.items()} == {"m0000": OverloadedError, "m0001": ConnectionLostError}
+    assert {name: type(error) for name, error in setting.failed.items()} == {
+        "m0000": OverloadedError,
+        "m0001": ConnectionLostError,
+    }
 
 
-def test_behind_a_refusal_an_answer_that_nobody_waited_for_leaves_doubt() -> None:
-    """The refused message comes again and is taken: then the copy behind it, still in the broker's buffer, fits."""
+def test_after_a_refusal_a_request_on_a_closed_connection_is_an_append_risk() -> None:
+    """Once the refused message is appended, the copy behind it in the broker's buffer fits."""
     setting = Setting()
     for _ in range(2):
         setting.put()
@@ -244,7 +263,7 @@ def test_behind_a_refusal_an_answer_that_nobody_waited_for_leaves_doubt() -> Non
     assert isinstance(setting.failed["m0001"], SendOutcomeUnknownError)
 
 
-def test_a_broker_that_forgot_what_it_had_acked_gets_the_rest_under_a_new_id() -> None:
+def test_a_broker_that_lost_acked_records_gets_the_rest_under_a_new_id() -> None:
     setting = Setting()
     setting.put(3)
     setting.finish()
@@ -256,7 +275,7 @@ def test_a_broker_that_forgot_what_it_had_acked_gets_the_rest_under_a_new_id() -
     assert setting.sequencer.producer_id == 2
 
 
-def test_behind_a_message_that_was_refused_for_good_the_rest_goes_on() -> None:
+def test_after_a_final_refusal_the_rest_is_sent() -> None:
     setting = Setting()
     for _ in range(3):
         setting.put()
@@ -268,7 +287,7 @@ def test_behind_a_message_that_was_refused_for_good_the_rest_goes_on() -> None:
     assert isinstance(setting.failed["m0001"], InvalidArgumentError)
 
 
-def test_what_was_sent_and_never_answered_ends_as_unknown() -> None:
+def test_a_request_without_an_answer_ends_as_unknown() -> None:
     setting = Setting()
     setting.put()
     setting.send()
@@ -280,17 +299,17 @@ def test_what_was_sent_and_never_answered_ends_as_unknown() -> None:
     assert isinstance(setting.failed["m0001"], ConnectionLostError)
 
 
-def test_only_what_is_certainly_not_appended_and_has_no_key_is_given_back() -> None:
+def test_only_requests_without_key_and_append_risk_are_movable() -> None:
     setting = Setting()
     for _ in range(3):
         setting.put()
     setting.sequencer.waiting[1].pinned = True
     setting.send()
-    assert setting.sequencer.give_back() == []
+    assert setting.sequencer.take_movable() == []
     setting.lose(over=True)
-    assert setting.sequencer.give_back() == []
+    assert setting.sequencer.take_movable() == []
     setting.put()
-    (free,) = setting.sequencer.give_back()
+    (free,) = setting.sequencer.take_movable()
     assert free.ids == ["m0003"]
     other = Sequencer(lambda: 77, max_requests=2, max_messages=8)
     other.adopt(free)
@@ -299,8 +318,8 @@ def test_only_what_is_certainly_not_appended_and_has_no_key_is_given_back() -> N
 
 
 @pytest.mark.parametrize("over", [True, False])
-def test_only_a_connection_that_the_client_gave_up_can_still_append(over: bool) -> None:
-    """Behind a first message that was given up, the second may go on under a new id only where its old copy cannot arrive any more."""
+def test_only_a_connection_that_the_client_closed_can_still_append(over: bool) -> None:
+    """After a message was given up, the next one is resent only if no old copy can arrive."""
     setting = Setting()
     setting.put()
     setting.now = 50

@@ -1,4 +1,4 @@
-"""A broker whose disk failed under a send: whether the message is stored is asked again, not guessed."""
+"""A send during a disk failure of the broker: it is resent under the same sequence number."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from litemq.testing import memory
 
 
 @pytest.mark.parametrize("appended", [False, True])
-def test_it_is_sent_again_under_the_same_number(appended: bool) -> None:
+def test_a_send_is_repeated_under_the_same_number(appended: bool) -> None:
     async def main() -> None:
         url = f"memory://failing-{appended}"
         async with AsyncClient(url, retry_backoff_ms=1) as mq:
@@ -28,7 +28,9 @@ def test_it_is_sent_again_under_the_same_number(appended: bool) -> None:
                 raise StoreFailedError("fsync failed")
 
             store.append = failing  # type: ignore[method-assign,assignment]
-            receipts = await asyncio.gather(*(mq.send("orders", b"%d" % number, ordering_key="k") for number in range(5)))
+            receipts = await asyncio.gather(
+                *(mq.send("orders", b"%d" % number, ordering_key="k") for number in range(5))
+            )
             bodies = [message.body async for message in mq.reader("orders", follow=False)]
             assert bodies == [b"first", b"0", b"1", b"2", b"3", b"4"]
             assert [receipt.queue_offset for receipt in receipts] == [1, 2, 3, 4, 5]

@@ -1,4 +1,4 @@
-"""What groups have done: the same from any snapshot on, and what it says about single offsets."""
+"""``Progress``: the same state from any snapshot on, and its answers about single offsets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from litemq.proto.control_pb2 import (
     TopicDeleted,
     TryFailed,
 )
-from litemq.storage.state.delivery.progress import Progress, place_of
+from litemq.storage.state.delivery.progress import Progress, parse_position
 from litemq.storage.state.part import PlacedRecord
 from litemq.storage.state.topics import QueueKey
 from litemq.types import RecordKind
@@ -42,7 +42,12 @@ def _runs(draw: st.DrawFn) -> list[int]:
 @st.composite
 def _ticks(draw: st.DrawFn) -> Control:
     grants = [
-        Grant(offsets=draw(_runs()), token=draw(st.integers(1, 3)), deadline=draw(st.integers(1, 3)), count=draw(st.integers(1, 2)))
+        Grant(
+            offsets=draw(_runs()),
+            token=draw(st.integers(1, 3)),
+            deadline=draw(st.integers(1, 3)),
+            count=draw(st.integers(1, 2)),
+        )
         for _ in range(draw(st.integers(0, 2)))
     ]
     topic_id, queue_id = draw(QUEUES)
@@ -53,7 +58,13 @@ def _ticks(draw: st.DrawFn) -> Control:
 
 def _failed(key: QueueKey, offset: int, predecessor: int) -> TryFailed:
     return TryFailed(
-        topic_id=key.topic_id, queue_id=key.queue_id, queue_offset=offset, predecessor=predecessor, due=5, count=1, retry_topic_id=20
+        topic_id=key.topic_id,
+        queue_id=key.queue_id,
+        queue_offset=offset,
+        predecessor=predecessor,
+        due=5,
+        count=1,
+        retry_topic_id=20,
     )
 
 
@@ -70,11 +81,11 @@ def _commits(draw: st.DrawFn) -> Control:
 @st.composite
 def _placed(draw: st.DrawFn) -> PlacedRecord:
     kind = draw(st.sampled_from([RecordKind.RETRY, RecordKind.DEAD, RecordKind.PENDING, RecordKind.MESSAGE]))
-    place = draw(QUEUES)
-    properties = {"litemq-group": draw(GROUPS), "litemq-place": f"{place.topic_id}/{place.queue_id}/{draw(OFFSETS)}"}
-    told = properties if kind is RecordKind.DEAD else {}
+    key = draw(QUEUES)
+    properties = {"litemq-group": draw(GROUPS), "litemq-place": f"{key.topic_id}/{key.queue_id}/{draw(OFFSETS)}"}
+    given = properties if kind is RecordKind.DEAD else {}
     origin = draw(st.integers(-1, 6))
-    return PlacedRecord(0, kind, origin, draw(st.sampled_from([20, 21])), 16, 0, 1, 0, 200, 0, told)
+    return PlacedRecord(0, kind, origin, draw(st.sampled_from([20, 21])), 16, 0, 1, 0, 200, 0, given)
 
 
 ENDS = st.sampled_from(
@@ -88,9 +99,10 @@ ENDS = st.sampled_from(
 
 
 def _in_order(history: list[Control | PlacedRecord]) -> list[Control | PlacedRecord]:
-    """Records stand where they come: their offsets rise."""
+    """Give the records rising log offsets."""
     return [
-        change._replace(log_offset=at, queue_offset=at) if isinstance(change, PlacedRecord) else change for at, change in enumerate(history)
+        change._replace(log_offset=at, queue_offset=at) if isinstance(change, PlacedRecord) else change
+        for at, change in enumerate(history)
     ]
 
 
@@ -99,24 +111,24 @@ HISTORIES = st.lists(_ticks() | _commits() | _placed() | ENDS, max_size=12).map(
 
 @settings(deadline=None)
 @given(HISTORIES, st.integers(0, 12))
-def test_a_snapshot_and_the_rest_are_the_whole(history: list[Change], cut: int) -> None:
+def test_snapshot_plus_replay_equals_full_replay(history: list[Change], cut: int) -> None:
     check_snapshot(history, cut)
 
 
 @settings(deadline=None)
 @given(HISTORIES)
-def test_rows_that_are_touched_are_all_that_changed(history: list[Change]) -> None:
+def test_touched_rows_are_all_changed_rows(history: list[Change]) -> None:
     check_touches(history)
 
 
 def _tick(done: list[Run] = [], released: list[Run] = [], grants: list[tuple[list[Run], int, int]] = []) -> Control:  # noqa: B006
-    told = [Grant(offsets=pack_runs(runs), token=token, deadline=10, count=count) for runs, token, count in grants]
-    queue = QueueLeases(topic_id=16, queue_id=1, done=pack_runs(done), released=pack_runs(released), grants=told)
+    leases = [Grant(offsets=pack_runs(runs), token=token, deadline=10, count=count) for runs, token, count in grants]
+    queue = QueueLeases(topic_id=16, queue_id=1, done=pack_runs(done), released=pack_runs(released), grants=leases)
     return Control(lease_tick=LeaseTick(group="billing", queues=[queue]))
 
 
 def _counts(progress: Progress) -> dict[int, tuple[int, int]]:
-    queue = progress.of_queue("billing", KEY)
+    queue = progress.queue("billing", KEY)
     leases = [] if queue is None else list(queue.leases)
     return {offset: (lease.token, lease.tries) for lease in leases for offset in range(lease.begin, lease.end)}
 
@@ -136,10 +148,10 @@ def test_the_offset_is_where_everything_below_is_done() -> None:
     assert _counts(progress) == {3: (8, 2)}
     progress.apply(_tick(done=[(3, 4)], grants=[([(0, 4)], 9, 1)]))
     assert progress.offsets["billing", KEY] == 4
-    assert progress.of_queue("billing", KEY) is None, "what is done was given out again"
+    assert progress.queue("billing", KEY) is None, "a done message was leased again"
 
 
-def test_who_commits_ahead_has_done_it_and_who_goes_back_has_not() -> None:
+def test_committing_ahead_and_going_back() -> None:
     progress = Progress()
     progress.apply(_tick(done=[(5, 8)], grants=[([(0, 2), (8, 9)], 7, 1)]))
     commit = GroupOffset(group="billing", topic_id=16, queue_id=1, offset=5)
@@ -149,10 +161,10 @@ def test_who_commits_ahead_has_done_it_and_who_goes_back_has_not() -> None:
     commit.offset = 2
     progress.apply(Control(offsets_committed=OffsetsCommitted(offsets=[commit])))
     assert progress.offsets["billing", KEY] == 2
-    assert progress.of_queue("billing", KEY) is None
+    assert progress.queue("billing", KEY) is None
 
 
-def test_places() -> None:
-    assert place_of("16/1/9") == (KEY, 9)
+def test_parse_position() -> None:
+    assert parse_position("16/1/9") == (KEY, 9)
     for wrong in ("", "16/1", "16/1/x", "16/1/-9", "1/2/3/4"):
-        assert place_of(wrong) is None
+        assert parse_position(wrong) is None

@@ -1,4 +1,4 @@
-"""``state.db``: what was committed comes back, or it is known that it does not."""
+"""``StateDatabase``: committed rows are loaded again, and damage is detected."""
 
 import shutil
 from pathlib import Path
@@ -13,9 +13,9 @@ from litemq.storage.state.persistence.database import StateDatabase, StoredState
 from litemq.storage.state.persistence.rows import row_key
 
 
-def _rows(count: int, following: int = 7) -> list[tuple[bytes, Row]]:
+def _rows(count: int, length: int = 7) -> list[tuple[bytes, Row]]:
     rows = [Row(topic=Topic(topic_id=16, name="orders", queues=count))]
-    rows += [Row(queue=Queue(topic_id=16, queue_id=n, least=n, next=n + following)) for n in range(count)]
+    rows += [Row(queue=Queue(topic_id=16, queue_id=n, least=n, next=n + length)) for n in range(count)]
     rows += [Row(group_offset=GroupOffset(group=f"group-{n}", topic_id=16, queue_id=n, offset=n)) for n in range(count)]
     return [(row_key(row), row) for row in rows]
 
@@ -29,16 +29,20 @@ def _load(path: Path) -> StoredState | None:
 
 
 def _content(stored: StoredState | None) -> tuple[int, list[bytes]] | None:
-    return None if stored is None else (stored.applied, sorted(row.SerializeToString(deterministic=True) for row in stored.rows))
+    return (
+        None
+        if stored is None
+        else (stored.applied, sorted(row.SerializeToString(deterministic=True) for row in stored.rows))
+    )
 
 
-def test_what_is_committed_comes_back(tmp_path: Path) -> None:
+def test_committed_rows_are_loaded_again(tmp_path: Path) -> None:
     database = StateDatabase(tmp_path / "state.db")
     assert database.load() is None
     database.commit(100, _rows(1200))
-    database.commit(200, _rows(3, following=9))
+    database.commit(200, _rows(3, length=9))
     database.commit(300, [])
-    expected = dict(_rows(1200)) | dict(_rows(3, following=9))
+    expected = dict(_rows(1200)) | dict(_rows(3, length=9))
     stored = database.load()
     assert stored is not None
     assert stored.applied == 300
@@ -48,7 +52,9 @@ def test_what_is_committed_comes_back(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1 << 40)), max_size=8), max_size=6))
-def test_the_account_is_that_of_the_rows(tmp_path_factory: pytest.TempPathFactory, commits: list[list[tuple[int, int]]]) -> None:
+def test_the_account_matches_the_rows(
+    tmp_path_factory: pytest.TempPathFactory, commits: list[list[tuple[int, int]]]
+) -> None:
     folder = tmp_path_factory.mktemp("state")
     database = StateDatabase(folder / "state.db")
     expected: dict[bytes, Row] = {}
@@ -62,7 +68,7 @@ def test_the_account_is_that_of_the_rows(tmp_path_factory: pytest.TempPathFactor
     shutil.rmtree(folder)
 
 
-def test_a_row_that_is_gone_is_taken_out(tmp_path: Path) -> None:
+def test_a_gone_row_is_deleted(tmp_path: Path) -> None:
     database = StateDatabase(tmp_path / "state.db")
     rows = [Row(producer_runs=ProducerRuns(producer_id=n, topic_id=16, first=0, lengths=[1])) for n in range(700)]
     database.commit(100, [(row_key(row), row) for row in rows])
@@ -74,7 +80,7 @@ def test_a_row_that_is_gone_is_taken_out(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_commit_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
+def test_a_failed_commit_leaves_the_previous_one(tmp_path: Path) -> None:
     database = StateDatabase(tmp_path / "state.db")
     database.commit(100, _rows(2))
     before = _content(database.load())
@@ -87,10 +93,10 @@ def test_a_commit_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
     database.close()
 
 
-def test_every_flipped_byte_is_noticed_or_harmless(tmp_path: Path) -> None:
+def test_every_flipped_byte_is_detected_or_harmless(tmp_path: Path) -> None:
     database = StateDatabase(tmp_path / "state.db")
     database.commit(100, _rows(8))
-    database.commit(200, _rows(4, following=11))
+    database.commit(200, _rows(4, length=11))
     expected = _content(database.load())
     database.close()
     whole = (tmp_path / "state.db").read_bytes()
@@ -112,11 +118,11 @@ def test_every_flipped_byte_is_noticed_or_harmless(tmp_path: Path) -> None:
 
 
 def test_every_power_cut_leaves_an_earlier_commit(tmp_path: Path) -> None:
-    """A commit is not synced: of what is in the write-ahead log, any beginning may have reached the disk, and garbage behind it."""
+    """A commit is not synced: any prefix of the WAL may be on disk, with garbage after it."""
     database = StateDatabase(tmp_path / "state.db")
     versions: list[tuple[int, list[bytes]] | None] = [None]
     for number in range(1, 7):
-        database.commit(number, _rows(number, following=number))
+        database.commit(number, _rows(number, length=number))
         versions.append(_content(database.load()))
     names = ("state.db", "state.db-wal")
     main, log = ((tmp_path / name).read_bytes() for name in names)
@@ -124,21 +130,21 @@ def test_every_power_cut_leaves_an_earlier_commit(tmp_path: Path) -> None:
     seen = set()
     for cut in [*range(0, len(log), 97), len(log)]:
         for tail in (b"", bytes(len(log) - cut), log[::-1][: len(log) - cut]):
-            place = tmp_path / "cut"
-            place.mkdir()
-            (place / "state.db").write_bytes(main)
-            (place / "state.db-wal").write_bytes(log[:cut] + tail)
-            found = _content(_load(place / "state.db"))
+            directory = tmp_path / "cut"
+            directory.mkdir()
+            (directory / "state.db").write_bytes(main)
+            (directory / "state.db-wal").write_bytes(log[:cut] + tail)
+            found = _content(_load(directory / "state.db"))
             assert found in versions
             seen.add(versions.index(found))
-            shutil.rmtree(place)
+            shutil.rmtree(directory)
     assert seen == set(range(7))
 
 
-def test_what_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_corrupt(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"not a database at all" * 100)
     with pytest.raises(CorruptStoreError, match="SQLite"):
         StateDatabase(tmp_path / "state.db")
-    anew = StateDatabase.anew(tmp_path / "state.db")
-    assert anew.load() is None
-    anew.close()
+    empty = StateDatabase.create(tmp_path / "state.db")
+    assert empty.load() is None
+    empty.close()

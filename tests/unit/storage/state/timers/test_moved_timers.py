@@ -1,16 +1,16 @@
-"""Due times that were changed, and batches that were cancelled: known again from rows, and from records, whatever came between."""
+"""Rescheduled timers and cancelled batches: the same state from rows and from records."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Control, Row, TimerBatchCancelled, TimerEnded, TimerMoved, TimersEnded
-from litemq.storage.state.machine_parts import Delivery, PlacedEvent
+from litemq.storage.state.machine_parts import MachineParts, PlacedEvent
 from litemq.storage.state.part import PlacedRecord
 from litemq.storage.state.persistence.rows import is_gone, row_key
 from litemq.storage.state.timers.moved_timers import Moved
 from litemq.storage.state.timers.pending_totals import TimersFired
-from litemq.types import MOST_DELAY_MS, RecordKind
+from litemq.types import MAX_DELAY_MS, RecordKind
 
 NOW = 1_700_000_000_000
 
@@ -27,26 +27,28 @@ def _fired(pending: int) -> TimersFired:
     return TimersFired(*(np.array([value], np.int64) for value in (80, pending, 1, 208)))
 
 
-def test_known_until_it_fires_ends_or_is_carried_on() -> None:
-    delivery = Delivery()
+def test_a_moved_timer_is_kept_until_it_fires_ends_or_is_carried() -> None:
+    parts = MachineParts()
     for pending in (8, 16, 24, 32):
-        delivery.apply(_moved(pending, 100 + pending))
-    delivery.apply(_moved(8, 500))
-    assert delivery.moved_timers.get(8) == Moved(500, 200)
-    delivery.place(_fired(16))
-    delivery.place(_placed(RecordKind.PENDING, 88, 24))
-    delivery.place(_placed(RecordKind.PENDING, 96, 8, consume_count=1))  # kept for another try: no timer
-    delivery.apply(Control(timers_ended=TimersEnded(timers=[TimerEnded(pending=32), TimerEnded(pending=999)])))
-    assert list(delivery.moved_timers) == [(8, Moved(500, 200)), (88, Moved(124, 208))]
-    delivery.apply(Control(timer_ended=TimerEnded(pending=8)))
-    assert len(delivery.moved_timers) == 1
+        parts.apply(_moved(pending, 100 + pending))
+    parts.apply(_moved(8, 500))
+    assert parts.moved_timers.get(8) == Moved(500, 200)
+    parts.place(_fired(16))
+    parts.place(_placed(RecordKind.PENDING, 88, 24))
+    parts.place(_placed(RecordKind.PENDING, 96, 8, consume_count=1))  # waits for a retry: no timer
+    parts.apply(Control(timers_ended=TimersEnded(timers=[TimerEnded(pending=32), TimerEnded(pending=999)])))
+    assert list(parts.moved_timers) == [(8, Moved(500, 200)), (88, Moved(124, 208))]
+    parts.apply(Control(timer_ended=TimerEnded(pending=8)))
+    assert len(parts.moved_timers) == 1
 
 
-def test_a_batch_is_cancelled_up_to_a_place_and_forgotten_when_all_is_due() -> None:
-    batches = Delivery().timer_batches
+def test_a_batch_is_cancelled_up_to_an_offset_and_forgotten_when_all_is_due() -> None:
+    batches = MachineParts().timer_batches
 
     def cancel(batch_id: str, before: int, at: int) -> list[tuple[object, ...]]:
-        return batches.apply(Control(timer_batch_cancelled=TimerBatchCancelled(topic="t", batch_id=batch_id, before=before, at=at)))
+        return batches.apply(
+            Control(timer_batch_cancelled=TimerBatchCancelled(topic="t", batch_id=batch_id, before=before, at=at))
+        )
 
     cancel("a", 100, NOW)
     assert batches.is_cancelled("t", "a", 96)
@@ -55,29 +57,33 @@ def test_a_batch_is_cancelled_up_to_a_place_and_forgotten_when_all_is_due() -> N
     assert not batches.is_cancelled("other", "a", 0)
     cancel("a", 200, NOW + 1)
     assert batches.is_cancelled("t", "a", 100)
-    cancel("b", 300, NOW + MOST_DELAY_MS)
+    cancel("b", 300, NOW + MAX_DELAY_MS)
     assert batches.holds("t", "a")
-    touched = cancel("c", 400, NOW + MOST_DELAY_MS + 31 * 86_400_000)
+    touched = cancel("c", 400, NOW + MAX_DELAY_MS + 31 * 86_400_000)
     assert sorted(map(str, touched)) == ["('timer batch', 't', 'a')", "('timer batch', 't', 'c')"]
     assert (batches.holds("t", "a"), batches.holds("t", "b"), len(batches)) == (False, True, 2)
 
 
-def test_where_nothing_waits_nothing_takes_space() -> None:
-    delivery = Delivery()
-    delivery.place(_placed(RecordKind.PENDING, 48, -1))
-    delivery.apply(Control(timers_ended=TimersEnded(timers=[TimerEnded(pending=48, size=200)])))  # it had 208
-    assert (delivery.timers.count, delivery.timers.bytes, list(delivery.rows())) == (0, 0, [])
+def test_totals_are_zero_without_timers() -> None:
+    parts = MachineParts()
+    parts.place(_placed(RecordKind.PENDING, 48, -1))
+    parts.apply(Control(timers_ended=TimersEnded(timers=[TimerEnded(pending=48, size=200)])))  # it had 208
+    assert (parts.timers.count, parts.timers.bytes, list(parts.rows())) == (0, 0, [])
 
 
 changes = st.one_of(
     st.builds(_moved, st.integers(0, 5).map(lambda number: 8 * number), st.integers(1, 50)),
     st.builds(
-        lambda pending: Control(timers_ended=TimersEnded(timers=[TimerEnded(pending=pending, size=200)], cancelled=True)),
+        lambda pending: Control(
+            timers_ended=TimersEnded(timers=[TimerEnded(pending=pending, size=200)], cancelled=True)
+        ),
         st.integers(0, 5).map(lambda number: 8 * number),
     ),
     st.builds(
         lambda batch_id, before, days: Control(
-            timer_batch_cancelled=TimerBatchCancelled(topic="t", batch_id=batch_id, before=before, at=NOW + days * 86_400_000)
+            timer_batch_cancelled=TimerBatchCancelled(
+                topic="t", batch_id=batch_id, before=before, at=NOW + days * 86_400_000
+            )
         ),
         st.sampled_from("abc"),
         st.integers(1, 99),
@@ -94,13 +100,13 @@ changes = st.one_of(
 
 
 @given(st.lists(changes, max_size=30), st.integers(0, 30))
-def test_rows_and_the_rest_of_the_records_tell_the_same(steps: list[Control | PlacedEvent], cut: int) -> None:
-    """Replay gives the identical parts; rows that were touched are all that changed."""
-    whole, rows = Delivery(), dict[bytes, Row]()
-    part = Delivery()
+def test_rows_plus_replay_equal_full_replay(steps: list[Control | PlacedEvent], cut: int) -> None:
+    """Replay gives identical parts, and the touched rows are all changed rows."""
+    whole, rows = MachineParts(), dict[bytes, Row]()
+    part = MachineParts()
     for number, step in enumerate(steps):
         if number == cut:
-            part = Delivery()
+            part = MachineParts()
             for row in whole.copy().rows():
                 assert part.put(row)
         for machine in (whole, part):
@@ -113,4 +119,6 @@ def test_rows_and_the_rest_of_the_records_tell_the_same(steps: list[Control | Pl
                 rows[row_key(row)] = row
         assert list(part.rows()) == list(whole.rows())
     assert sorted(rows) == sorted(map(row_key, whole.rows()))
-    assert {key: row.SerializeToString() for key, row in rows.items()} == {row_key(row): row.SerializeToString() for row in whole.rows()}
+    assert {key: row.SerializeToString() for key, row in rows.items()} == {
+        row_key(row): row.SerializeToString() for row in whole.rows()
+    }

@@ -1,4 +1,7 @@
-"""What was decided about groups: which are paused, and by what their offsets were set, so that it can be undone."""
+"""Group settings, a part of the state: paused groups and the latest offset resets of each group.
+
+The resets are kept so that an operator can undo them.
+"""
 
 from __future__ import annotations
 
@@ -8,42 +11,42 @@ from typing import Final
 from litemq.proto.control_pb2 import Control, Group, OffsetsReset, Row
 from litemq.storage.state.part import Touch
 
-__all__ = ["KEPT_RESETS", "GroupFacts"]
+__all__ = ["KEPT_RESETS", "GroupSettings"]
 
-KEPT_RESETS: Final = 16  # of a group
+KEPT_RESETS: Final = 16  # per group
 
 
-class GroupFacts:
-    """All groups of which something was decided. Changed by records alone."""
+class GroupSettings:
+    """The settings of all groups that are paused or were reset."""
 
     def __init__(self) -> None:
         self._paused: set[str] = set()
-        self._resets: dict[str, list[OffsetsReset]] = {}  # of a group, the latest last
+        self._resets: dict[str, list[OffsetsReset]] = {}  # by group, latest last
 
-    # Asking -------------------------------------------------------------------------------------------------------------------
+    # Queries --------------------------------------------------------------------------------------
 
     def is_paused(self, group: str) -> bool:
-        """Whether a group is given nothing for now."""
+        """Return whether delivery to ``group`` is paused."""
         return group in self._paused
 
     def resets(self, group: str) -> tuple[OffsetsReset, ...]:
-        """The last times that a group's offsets were set, the latest last. Only to be read."""
+        """Return the offset resets of ``group``, latest last. The caller must not change them."""
         return tuple(self._resets.get(group, ()))
 
     def reset_id(self, group: str) -> str:
-        """The latest of them; empty, if there is none."""
+        """Return the id of the latest reset of ``group``, or an empty string."""
         resets = self._resets.get(group)
         return resets[-1].reset_id if resets else ""
 
     @property
     def names(self) -> set[str]:
-        """The groups of which something is known here."""
+        """The groups that are paused or were reset."""
         return self._paused | self._resets.keys()
 
-    # Changing -----------------------------------------------------------------------------------------------------------------
+    # Changes --------------------------------------------------------------------------------------
 
     def apply(self, control: Control) -> list[Touch]:
-        """Take in a change."""
+        """Apply ``control`` and return the rows it touches."""
         match control.WhichOneof("change"):
             case "group_changed":
                 return self._change(control.group_changed.group)
@@ -52,32 +55,33 @@ class GroupFacts:
             case _:
                 return []
 
-    def _change(self, told: Group) -> list[Touch]:
-        touched: list[Touch] = [("group", told.group)]
-        if told.gone:
-            self._paused.discard(told.group)
-            return touched + [("reset", told.group, reset.reset_id) for reset in self._resets.pop(told.group, ())]
-        if told.paused:
-            self._paused.add(told.group)
+    def _change(self, change: Group) -> list[Touch]:
+        group = change.group
+        touched: list[Touch] = [("group", group)]
+        if change.gone:
+            self._paused.discard(group)
+            return touched + [("reset", group, reset.reset_id) for reset in self._resets.pop(group, ())]
+        if change.paused:
+            self._paused.add(group)
         else:
-            self._paused.discard(told.group)
+            self._paused.discard(group)
         return touched
 
-    def _reset(self, told: OffsetsReset) -> list[Touch]:
-        resets = self._resets.setdefault(told.group, [])
-        if any(reset.reset_id == told.reset_id for reset in resets):
+    def _reset(self, new: OffsetsReset) -> list[Touch]:
+        resets = self._resets.setdefault(new.group, [])
+        if any(reset.reset_id == new.reset_id for reset in resets):
             return []
         kept = OffsetsReset()
-        kept.CopyFrom(told)
+        kept.CopyFrom(new)
         resets.append(kept)
         forgotten = resets[:-KEPT_RESETS]
         del resets[:-KEPT_RESETS]
-        return [("reset", told.group, reset.reset_id) for reset in (*forgotten, kept)]
+        return [("reset", new.group, reset.reset_id) for reset in (*forgotten, kept)]
 
-    # Rows ---------------------------------------------------------------------------------------------------------------------
+    # Rows -----------------------------------------------------------------------------------------
 
     def row(self, touch: Touch) -> Row | None:
-        """The row that a touch names."""
+        """Return the row that ``touch`` names, or ``None`` if it belongs to another part."""
         match touch:
             case ("group", str(group)):
                 paused = group in self._paused
@@ -91,7 +95,7 @@ class GroupFacts:
                 return None
 
     def rows(self) -> Iterator[Row]:
-        """All of it, in one order."""
+        """Yield every row, in a fixed order."""
         for group in sorted(self._paused):
             yield Row(group=Group(group=group, paused=True))
         for group in sorted(self._resets):
@@ -99,7 +103,7 @@ class GroupFacts:
                 yield Row(offsets_reset=reset)
 
     def put(self, row: Row) -> bool:
-        """Take in a row of a snapshot, in whatever order they come."""
+        """Load ``row`` from a snapshot; return False if it belongs to another part."""
         match row.WhichOneof("row"):
             case "group":
                 if row.group.paused:
@@ -115,9 +119,9 @@ class GroupFacts:
             case _:
                 return False
 
-    def copy(self) -> GroupFacts:
-        """As it is now."""
-        other = GroupFacts()
+    def copy(self) -> GroupSettings:
+        """Return an independent copy."""
+        other = GroupSettings()
         other._paused = set(self._paused)
         other._resets = {group: list(resets) for group, resets in self._resets.items()}
         return other

@@ -1,0 +1,70 @@
+"""The connections of one client to its brokers, by the broker's name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from google.protobuf.message import Message as WireMessage
+
+from litemq.client.config import ClientConfig
+from litemq.client.transport.channel import Answer, Connect
+from litemq.client.transport.connection import BrokerConnection
+from litemq.errors import NoRouteError
+
+__all__ = ["BrokerConnections"]
+
+
+class BrokerConnections:
+    """The connections to all brokers.
+
+    ``addresses`` maps each broker to its latest known address; a connection reads it when it
+    connects. ``nameservers`` names the NameServers in error messages.
+    """
+
+    def __init__(self, nameservers: str, connect: Connect, config: ClientConfig) -> None:
+        self.addresses: dict[str, tuple[str, int]] = {}
+        self._nameservers = nameservers
+        self._connect = connect
+        self._config = config
+        self._connections: dict[tuple[str, int], BrokerConnection] = {}
+
+    def to(self, broker: str, number: int = 0) -> BrokerConnection:
+        """Return connection ``number`` to ``broker``, open or not."""
+        connection = self._connections.get((broker, number))
+        if connection is None:
+
+            def address() -> tuple[str, int]:
+                known = self.addresses.get(broker)
+                if known is None:
+                    raise NoRouteError(f"no NameServer ({self._nameservers}) knows the address of broker {broker!r}")
+                return known
+
+            connection = BrokerConnection(f"broker {broker!r}", address, self._connect, self._config)
+            self._connections[broker, number] = connection
+        return connection
+
+    def for_queue(self, broker: str, queue_id: int, on_open: Callable[[], None]) -> BrokerConnection:
+        """Return the connection of a queue; it calls ``on_open`` after each connect."""
+        # One connection for each queue, so that requests to it arrive in order.
+        connection = self.to(broker, queue_id % self._config.connections_per_broker)
+        connection.on_open.append(on_open)
+        return connection
+
+    async def ask(self, broker: str, opcode: int, request: WireMessage, *, vital: bool = False) -> bytes:
+        """Send ``request`` to ``broker`` and return the header of its answer."""
+        return (await self.to(broker).request(opcode, request.SerializeToString(), vital=vital)).header
+
+    async def ask_with_attachment(
+        self, broker: str, opcode: int, header: bytes, attachment: bytes, extra_seconds: float
+    ) -> Answer:
+        """Send a request with an attachment.
+
+        Its timeout is ``extra_seconds`` longer than ``request_timeout_ms``.
+        """
+        timeout = self._config.request_timeout_ms / 1000 + extra_seconds
+        return await self.to(broker).request(opcode, header, attachment, answered_within=timeout)
+
+    async def close(self) -> None:
+        """End all connections."""
+        await asyncio.gather(*(connection.close() for connection in self._connections.values()))
