@@ -111,6 +111,10 @@ bench suite="format" *args:
 compare before *args:
     {{bin}}/python tools/compare.py "$@"
 
+# Data written by one revision, opened by another: just compatibility v1 HEAD
+compatibility before *args:
+    {{bin}}/python -m tools.compatibility "$@"
+
 # Update the lock files, which contain hashes but no index URLs
 lock:
     {{bin}}/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras --group dev --group fuzz -o requirements/dev.lock pyproject.toml
