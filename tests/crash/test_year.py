@@ -49,5 +49,5 @@ def test_without_carrying_forward_timers_are_lost(tmp_path: Path, monkeypatch: p
 
 
 def test_a_cancellation_without_a_record_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TimerStore, "_end_told", lambda *_: None)
+    monkeypatch.setattr(TimerStore, "_apply_ended", lambda *_: None)
     assert "was cancelled, and came" in _must_fail(tmp_path)
