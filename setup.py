@@ -1,7 +1,7 @@
-"""The part of the build that is not a setting: the loops in C, for which nobody needs a compiler.
+"""The build of the optional C extension.
 
-Where they do not compile, the package is built without them and works the same, only slower. A wheel that has them is for one platform,
-one that has not is for all.
+If the extension does not compile, the package is built without it and works the same, only slower.
+A wheel with the extension is for one platform, a wheel without it for all.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ class Wheel(bdist_wheel):
     """A wheel whose name says whether the extension is in it."""
 
     def run(self) -> None:
-        """Build the extension first: whether that succeeds decides where the rest of the wheel goes."""
+        """Build the extension first: its success decides the platform of the wheel."""
         self.run_command("build_ext")
         outputs = self.get_finalized_command("build_ext").get_outputs()
         if not any(Path(output).is_file() for output in outputs):

@@ -1,4 +1,4 @@
-"""Send ten orders. The orders of one customer stay in order. Start a cluster first: ``litemq up``."""
+"""Send ten orders; those of one customer stay in order. Start a cluster first: ``litemq up``."""
 
 import asyncio
 import json

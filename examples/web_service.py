@@ -1,4 +1,4 @@
-"""A small web service: ``POST /orders`` sends an order, and a consumer in the background counts the orders.
+"""A small web service: ``POST /orders`` sends an order, and a background consumer counts them.
 
 Start a cluster (``litemq up``), then install and run the service::
 

@@ -246,8 +246,8 @@ def main() -> None:
         f"-max_total_time={int(arguments.minutes * 60)}",
         "-max_len=1024",
         "-timeout=20",
-        # Instrumented comparisons of numpy arrays leak about 16 KB per run, the code itself does not.
-        # Tests limit the memory of decoders; here, only a single large allocation is an error.
+        # Instrumented comparisons of numpy arrays leak about 16 KB per run; the code itself does
+        # not. Tests limit the memory of decoders; here, only a single large allocation is an error.
         "-rss_limit_mb=6144",
         "-malloc_limit_mb=256",
         "-print_final_stats=1",

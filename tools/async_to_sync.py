@@ -43,7 +43,8 @@ from typing import Any, Literal, Self, Unpack
 
 from litemq.client.admin import AsyncAdmin
 from litemq.client.async_client import AsyncClient
-from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
+from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode
+from litemq.client.config import DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consuming.consumer import Consumer
 from litemq.client.consuming.ordered_consumer import MAX_HELD
 from litemq.client.consuming.reader import Reader, Start
@@ -129,7 +130,9 @@ ITERATION = """
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 """
 
@@ -137,7 +140,9 @@ ENDING = """
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._thread.run(self._wrapped.__aexit__(kind, error, traceback))
 """
 
@@ -145,7 +150,9 @@ OPENING = """
     def __enter__(self) -> Self:
         return self.open()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     def _wrap(self, message: Message) -> SyncMessage:

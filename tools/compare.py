@@ -1,11 +1,11 @@
-"""Compare two revisions: figures of benchmark suites and start-up times, measured alternately on this machine.
+"""Compare two revisions: figures of benchmark suites and start-up times, measured alternately.
 
-    python tools/compare.py BEFORE [AFTER] [--suite broker --suite delivery --suite store] [--rounds 3]
+    python tools/compare.py BEFORE [AFTER] [--suite broker --suite store] [--rounds 3]
 
 Each revision is installed from ``git archive`` into a virtual environment of its own, with the
-dependencies of this checkout's lock file. Every round measures both revisions, in alternating order,
-so that a slow minute of the machine affects both. The table prints the median of each figure, and
-the ratio after/before with its spread over the rounds.
+dependencies of this checkout's lock file. Every round measures both revisions, in alternating
+order, so that a slow minute of the machine affects both. The table prints the median of each
+figure, and the ratio after/before with its spread over the rounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SLOW_START_S = 60.0
 
 
 def install(revision: str, folder: Path) -> Path:
-    """Install ``revision`` into a new virtual environment below ``folder``; return its ``bin`` folder."""
+    """Install ``revision`` into a new virtual environment below ``folder``; return its ``bin``."""
     source, environment = folder / "source", folder / "venv"
     source.mkdir(parents=True)
     archive = subprocess.run(["git", "archive", revision], cwd=ROOT, check=True, capture_output=True).stdout
@@ -52,7 +52,7 @@ def suite_figures(commands: Path, suite: str, folder: Path) -> dict[str, list[fl
 
 
 def start_up_figures(commands: Path, folder: Path) -> dict[str, list[float]]:
-    """Measure ``import litemq``, the import of both clients, and ``litemq up`` until it is ready, in ms."""
+    """Measure in ms: ``import litemq``, the import of both clients, ``litemq up`` until ready."""
     imports = {
         "start-up: import litemq (ms)": "import litemq",
         "start-up: import both clients (ms)": "import litemq; litemq.AsyncClient, litemq.Client",

@@ -32,7 +32,9 @@ async def main():
     async with litemq.AsyncClient(sys.argv[1]) as mq:
         await mq.admin.create_topic("orders", queues=4)
         await asyncio.gather(*(
-            mq.send_nowait("orders", {"n": n}, keys=f"k-{n}", tags="odd" if n % 2 else "even", ordering_key=f"c-{n % 7}")
+            mq.send_nowait(
+                "orders", {"n": n}, keys=f"k-{n}", tags="odd" if n % 2 else "even", ordering_key=f"c-{n % 7}"
+            )
             for n in range(500)
         ))
         async with mq.consumer("orders", group_id="billing") as consumer:
@@ -79,11 +81,14 @@ async def main():
         groups = {}
         for name in ("billing", "workers"):
             queues = (await mq.admin.describe_group(name)).queues
-            groups[name] = sorted([queue.topic, queue.queue_id, queue.is_retry, queue.committed, queue.lag] for queue in queues)
+            groups[name] = sorted(
+                [queue.topic, queue.queue_id, queue.is_retry, queue.committed, queue.lag] for queue in queues
+            )
+        dead = await mq.dead_letters("orders").select()
         print(json.dumps({
             "messages": sorted(messages),
             "groups": groups,
-            "dead letters": sorted([each.message_id, each.reason.name] for each in await mq.dead_letters("orders").select()),
+            "dead letters": sorted([each.message_id, each.reason.name] for each in dead),
             "timers": sorted([[each.message_id, each.due_at.isoformat()] async for each in mq.timers.list("orders")]),
             "jobs": sorted([job.job_id, job.is_paused, str(job.next_run)] for job in await mq.jobs.list()),
             "transactions": sorted([each.transaction_id, each.state.name] for each in await mq.transactions.select()),
@@ -117,7 +122,10 @@ def run(commands: Path, program: str, url: str) -> str:
 
 
 def check(before: Path, after: Path, data: Path, stop: signal.Signals) -> bool:
-    """Write with ``before``, end it with ``stop``, open with ``after``; return whether both report the same."""
+    """Write with ``before``, end it with ``stop``, open with ``after``.
+
+    Return whether both report the same.
+    """
     with broker(before, data, stop) as url:
         run(before, WRITE, url)
         written = json.loads(run(before, REPORT, url))

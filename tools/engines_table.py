@@ -1,4 +1,4 @@
-"""Generate ``docs/reference/engines.md``, the features of each engine, from the contract suite's markers.
+"""Generate ``docs/reference/engines.md``, the features of each engine, from the contract suite.
 
 ``--check`` only verifies that the page is up to date.
 """

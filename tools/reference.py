@@ -30,9 +30,9 @@ def errors_page() -> str:
         "# Errors",
         "",
         _GENERATED,
-        "Every error that LiteMQ raises on purpose is a `litemq.LiteMQError`. The code identifies the class on the wire",
-        "and in the messages of the command, and is never reused. *Retriable*: the same call may succeed if repeated.",
-        "*Exit*: the exit code of the command.",
+        "Every error that LiteMQ raises on purpose is a `litemq.LiteMQError`. The code identifies the class",
+        "on the wire and in the messages of the command, and is never reused. *Retriable*: the same call may",
+        "succeed if repeated. *Exit*: the exit code of the command.",
         "",
         "| code | class | base | retriable | exit | meaning, and what to do |",
         "|---|---|---|---|---|---|",
@@ -40,21 +40,20 @@ def errors_page() -> str:
     for cls in sorted(classes, key=lambda one: one.code):
         text = " ".join(inspect.cleandoc(cls.__doc__ or "").replace("``", "`").split())
         base = "" if cls is LiteMQError else f"`{cls.__bases__[0].__name__}`"
-        lines.append(
-            f"| {cls.code} | `{cls.__name__}` | {base} | {'yes' if cls.retriable else 'no'} | {exit_code(cls)} | {_cell(text)} |"
-        )
+        retriable = "yes" if cls.retriable else "no"
+        lines.append(f"| {cls.code} | `{cls.__name__}` | {base} | {retriable} | {exit_code(cls)} | {_cell(text)} |")
     return "\n".join(lines) + "\n"
 
 
 def command_page() -> str:
-    """Return the page of all commands with their arguments, options and variables, and the exit codes."""
+    """Return the page of all commands with their arguments, options, variables and exit codes."""
     lines = [
         "# The `litemq` command",
         "",
         _GENERATED,
-        "`litemq-admin` is the same command. Every option has an environment variable. An option overrides its variable,",
-        "which overrides the `--config` file, which overrides the default. `litemq config show --origin` shows the source",
-        "of each value.",
+        "`litemq-admin` is the same command. Every option has an environment variable. An option overrides",
+        "its variable, which overrides the `--config` file, which overrides the default.",
+        "`litemq config show --origin` shows the source of each value.",
         "",
         "## Exit codes",
         "",
@@ -62,7 +61,8 @@ def command_page() -> str:
         "|---|---|",
         *(f"| {code} | {_cell(text)} |" for code, text in EXIT_CODES.items()),
         "",
-        "An error is one line on standard error: `error <class> (<code>): <message>`. [errors.md](errors.md) lists all errors.",
+        "An error is one line on standard error: `error <class> (<code>): <message>`.",
+        "[errors.md](errors.md) lists all errors.",
         "",
         "## Commands",
         *_commands(typer.main.get_command(app), "litemq", "LITEMQ"),

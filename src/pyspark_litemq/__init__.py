@@ -1,4 +1,4 @@
-"""By this package Spark finds ``format("litemq")``: it looks for those whose name begins with ``pyspark_``."""
+"""Package by which Spark finds ``format("litemq")``: Spark imports every ``pyspark_`` package."""
 
 from litemq.spark.source import LiteMQDataSource as DefaultSource
 

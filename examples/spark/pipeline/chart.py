@@ -1,4 +1,7 @@
-"""Draw the amount that each customer spent, from the pipeline's table: ``python chart.py [TABLE_FOLDER [PICTURE]]``."""
+"""Draw the amount that each customer spent, from the pipeline's table.
+
+Run it with ``python chart.py [TABLE_FOLDER [PICTURE]]``.
+"""
 
 import sys
 
@@ -14,6 +17,5 @@ axes.bar(spent["customer"], spent["spent"])
 axes.set_title("Spent by customer")
 figure.tight_layout()
 figure.savefig(picture)
-print(
-    f"{picture}: {', '.join(f'{customer} {amount}' for customer, amount in zip(spent['customer'], spent['spent'], strict=True))}"
-)
+amounts = zip(spent["customer"], spent["spent"], strict=True)
+print(f"{picture}: {', '.join(f'{customer} {amount}' for customer, amount in amounts)}")

@@ -67,7 +67,7 @@ class Publisher:
         self.refresh()
 
     def refresh(self) -> None:
-        """Update ``is_plain`` and ``is_observed``, after a serializer, layer or plug-in was added."""
+        """Update ``is_plain`` and ``is_observed`` after a serializer, layer or plug-in is added."""
         self.is_plain = self._codec is _NO_CODEC and not self._serializers.has_choices  # bytes are sent unchanged
         self.is_observed = self._plugins.wants_produced or any(
             type(layer).publish is not Middleware.publish for layer in self._layers

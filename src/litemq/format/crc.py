@@ -4,7 +4,8 @@ CRC32C is the only checksum and the only hash of the format: of records, tags an
 linear: with ``raw(m)`` the part that depends on the bytes and ``crc(zeros)`` the part that depends
 on the length alone,
 
-    crc(m) = crc(zeros(len m)) ^ raw(m),      raw(m) = xor over i of T[distance of byte i from the end][byte i]
+    crc(m) = crc(zeros(len m)) ^ raw(m)
+    raw(m) = xor over i of T[distance of byte i from the end][byte i]
 
 so the checksums of many short strings take one table lookup per byte and one xor-reduction, without
 a loop over messages.

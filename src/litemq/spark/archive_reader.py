@@ -64,7 +64,7 @@ class _Candidates:
         self._begun: list[TableFile] = []
 
     def around(self, offset: int) -> Iterator[TableFile]:
-        """Yield the files that may hold ``offset``, then the files that start above it, in order."""
+        """Yield the files that may hold ``offset``, then the files above it, in order."""
         while self._later and _first_offset(self._later[-1]) <= offset:
             self._begun.append(self._later.pop())
         self._begun = [file for file in self._begun if offset <= file.most.get("queue_offset", offset)]
@@ -216,7 +216,7 @@ class TableArchive:
 
 
 def _rows_at_once(parquet: pq.ParquetFile, groups: list[int]) -> int:
-    """Return the number of rows that make about ``_ROW_BYTES``, by the mean row size of ``groups``."""
+    """Return the number of rows in about ``_ROW_BYTES``, by the mean row size of ``groups``."""
     row_groups = [parquet.metadata.row_group(number) for number in groups]
     size, rows = sum(group.total_byte_size for group in row_groups), sum(group.num_rows for group in row_groups)
     return max(_MIN_ROWS, min(_ROWS, int(_ROW_BYTES * rows // max(1, size))))

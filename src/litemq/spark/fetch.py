@@ -175,7 +175,7 @@ def _repeated(value: str, count: int) -> pa.Array:
 
 
 def decode(records: Buffer, schema_names: Sequence[str], broker: str) -> Iterator[pa.RecordBatch]:
-    """Decode stored records of ``broker`` into batches with ``schema_names``, verifying checksums."""
+    """Verify and decode stored records of ``broker`` into batches with ``schema_names``."""
     record_columns = [name for name in schema_names if name != BROKER]
     for batch in decode_batches(records, record_columns or ["queue_offset"], limits=STORED_LIMITS):
         if len(record_columns) == len(schema_names):

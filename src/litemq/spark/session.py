@@ -29,8 +29,8 @@ RECOMMENDED: Final[Mapping[str, str]] = {
 def new_session(name: str, settings: Mapping[str, str], *, master: str = "") -> SparkSession:
     """Return the active session, or create one with ``RECOMMENDED`` and ``settings``.
 
-    Its tasks run this Python. If ``master`` is empty, Spark's own setting applies, or all cores of this
-    machine.
+    Its tasks run this Python. If ``master`` is empty, Spark's own setting applies, or all cores of
+    this machine.
     """
     wanted = {"spark.app.name": name, **RECOMMENDED, **settings, **({"spark.master": master} if master else {})}
     if "PYSPARK_PYTHON" not in os.environ:

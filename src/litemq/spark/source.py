@@ -1,4 +1,4 @@
-"""Data source ``litemq``: topics as a table or a stream, read by the tasks directly from the brokers.
+"""Data source ``litemq``: topics as a table or a stream. Tasks read directly from the brokers.
 
 Spark finds it through the package ``pyspark_litemq``, so ``spark.read.format("litemq")`` needs no
 registration.

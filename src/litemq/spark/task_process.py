@@ -10,6 +10,6 @@ __all__ = ["freeze_once"]
 
 @cache
 def freeze_once() -> None:
-    """Exclude imported modules from garbage collection, whose scan takes longer than a small task."""
+    """Exclude imported modules from garbage collection; scanning them outlasts a small task."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Two tables that Spark maintains: all orders of a topic, and the amount that each customer spent."""
+"""Two tables that Spark maintains: all orders of a topic, and the amount each customer spent."""
 
 import os
 

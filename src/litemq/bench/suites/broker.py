@@ -178,7 +178,7 @@ class _BareFrameServer:
 
 
 def answer_frames() -> None:
-    """Run a server that answers each request like a broker, in its own process, and print its port."""
+    """Run a server that answers each request like a broker, and print its port."""
     answer = pack_sent_answer(1, 1)
 
     def handle(session: Session, frames: list[Frame]) -> None:

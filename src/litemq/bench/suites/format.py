@@ -1,9 +1,9 @@
 """``litemq bench suite format``: the codecs, on one core.
 
-A record has an id, a topic, a host, one tag, one key, two properties and a body of random bytes. The
-*alike* records come from one template, as those of one producer, and have the same size. The *mixed*
-records alternate tags, keys and bodies of different lengths, so that no two neighbours have the same
-layout.
+A record has an id, a topic, a host, one tag, one key, two properties and a body of random bytes.
+The *alike* records come from one template, as those of one producer, and have the same size. The
+*mixed* records alternate tags, keys and bodies of different lengths, so that no two neighbours have
+the same layout.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``litemq bench suite names``: a NameServer with 1,000 brokers of 1,000 topics each, without sockets.
+"""``litemq bench suite names``: a NameServer with 1,000 brokers of 1,000 topics, without sockets.
 
 Its load at that size is 1,000 heartbeats per second, a registration per created topic, and a route
 per client start.

@@ -1,4 +1,4 @@
-"""Job workload: imports a million cron jobs, then measures a minute in which fifty thousand are due.
+"""Job workload: imports a million cron jobs, then measures a minute in which 50,000 are due.
 
 It also measures the latency of normal messages meanwhile. A duplicated or early tick is an error.
 """

@@ -218,9 +218,10 @@ async def measure_consume(
     settings: Mapping[str, Any] | None = None,
     progress: Progress = lambda _done: None,
 ) -> LoadResult:
-    """Read a topic from its beginning and acknowledge each message, up to ``messages`` or for ``seconds``.
+    """Read a topic from its beginning and acknowledge each message.
 
-    The time counts until the last message, without the wait at the end of the topic.
+    Stop after ``messages`` messages or ``seconds`` seconds. The time counts until the last message,
+    without the wait at the end of the topic.
     """
     tally = _Tally(messages, seconds, progress)
     count = total = 0

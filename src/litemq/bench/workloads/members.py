@@ -61,7 +61,7 @@ class _Event(NamedTuple):
 
 
 class GroupWorkload:
-    """A group of 100 members on 256 queues over two brokers: one joins, one is killed, one hangs."""
+    """A group of 100 members on 256 queues of two brokers: one joins, one is killed, one hangs."""
 
     def __init__(self, scale: float) -> None:
         self._members = max(6, int(_MEMBERS * min(1.0, scale)))
@@ -230,7 +230,10 @@ class _Child(NamedTuple):
 def _process(url: str, name: str) -> Iterator[_Child]:
     with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder:
         path = Path(folder) / "delivered"
-        program = f"from litemq.bench.workloads.members import work_as_member; work_as_member({url!r}, {name!r}, {str(path)!r})"
+        program = (
+            "from litemq.bench.workloads.members import work_as_member; "
+            f"work_as_member({url!r}, {name!r}, {str(path)!r})"
+        )
         with subprocess.Popen([sys.executable, "-c", program]) as process:  # noqa: S603
             try:
                 yield _Child(name, process, path)

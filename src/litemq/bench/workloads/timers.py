@@ -112,7 +112,7 @@ class TimersAtScale:
     async def _fire(
         self, mq: AsyncClient, broker: RunningBroker, others: Executor
     ) -> tuple[Punctuality, LoadResult, int]:
-        """Fire the timers of a minute, and measure their lateness while normal messages are sent."""
+        """Fire a minute's timers, and measure their lateness while normal messages are sent."""
         count = int(self._rate * self._seconds)
         first_ms = int((time.time() + _QUIET_S + count / 50_000) * 1000)
         await _send(mq, _near(count, first_ms, self._rate))

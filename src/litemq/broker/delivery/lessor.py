@@ -96,7 +96,7 @@ class Lessor(QueueListener):
         self._next_tick(leased_topic)
 
     def _begin(self, request: LeaseRequest, availability: TopicAvailability) -> None:
-        """Commit the first offset, the oldest or the end, in each queue that is new to the group."""
+        """Commit the first offset, oldest or end, in each queue that is new to the group."""
         state = self._store.state
         fresh = [
             key

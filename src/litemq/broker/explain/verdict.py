@@ -168,7 +168,8 @@ def _explain_half(evidence: Evidence) -> Answer | None:
             f"see the checks with `litemq tx show {half.transaction}`; decide it with `litemq tx commit` or `litemq tx "
             "rollback`"
             if is_producer_transaction(half.transaction)
-            else "check whether the Spark job is running; undecided batches are rolled back after `transactions.half_lifetime`",
+            else "check whether the Spark job is running; undecided batches are rolled back after "
+            "`transactions.half_lifetime`",
         )
     return Answer(
         Verdict.ROLLED_BACK,

@@ -109,7 +109,8 @@ def _check_rules(job: JobDefinition) -> None:
     overlap, catch_up = job.overlap, job.catch_up
     if overlap not in _OVERLAPS or catch_up not in _CATCH_UPS:
         raise InvalidArgumentError(
-            f"overlap={overlap}, catch_up={catch_up}: this broker does not know the value. Choose another, or upgrade it"
+            f"overlap={overlap}, catch_up={catch_up}: this broker does not know the value. "
+            "Choose another, or upgrade it"
         )
     if overlap != _ALLOW and not job.group:
         raise InvalidArgumentError(

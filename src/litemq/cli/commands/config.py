@@ -46,8 +46,8 @@ def show(
 ) -> None:
     """Show the settings a program would start with.
 
-    A flag overrides the environment, which overrides the TOML file, which overrides the default. Values
-    are validated as at start-up.
+    A flag overrides the environment, which overrides the TOML file, which overrides the default.
+    Values are validated as at start-up.
     """
     table = TABLES[program]
     if file is None and table.file_variable in os.environ:

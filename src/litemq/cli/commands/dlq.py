@@ -236,8 +236,9 @@ def redrive(
 ) -> None:
     """Send dead letters back to their topic, where every group receives them again.
 
-    Without --yes, only counts them and exits with 1. Undecodable dead letters are skipped unless selected with
-    --id or --undecodable. Ctrl-C stops the redrive; run the same command again to continue.
+    Without --yes, only counts them and exits with 1. Undecodable dead letters are skipped unless
+    selected with --id or --undecodable. Ctrl-C stops the redrive; run the same command again to
+    continue.
     """
     selection = _selection(ids, since, until, reasons, group, fingerprint, undecodable)
 

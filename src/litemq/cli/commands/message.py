@@ -190,7 +190,7 @@ def tail(
 async def _last(
     mq: AsyncClient, topic: str, count: int, show: Callable[[Message], None]
 ) -> Mapping[tuple[str, int], int]:
-    """Show the last ``count`` messages across all queues, and return the end offset of each queue."""
+    """Show the last ``count`` messages of all queues, and return the end offset of each queue."""
     queues = (await mq.admin.describe_topic(topic)).queues
     ends = {(queue.broker, queue.queue_id): queue.next for queue in queues}
     if count:

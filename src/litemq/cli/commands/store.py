@@ -1,4 +1,4 @@
-"""``litemq store``: inspect, verify, rebuild, export and import a data directory without a broker."""
+"""``litemq store``: inspect, verify, rebuild, export, import a data directory without a broker."""
 
 from __future__ import annotations
 

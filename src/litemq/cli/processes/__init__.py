@@ -1,4 +1,4 @@
-"""Processes of servers and workers: in the foreground, as children of ``litemq up``, in a worker pool.
+"""Processes of servers and workers: in the foreground, under ``litemq up``, in a worker pool.
 
 Entry points: ``serve`` (one server in the foreground), ``supervise`` (children of ``up``),
 ``WorkerPool``.

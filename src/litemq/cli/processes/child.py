@@ -1,4 +1,6 @@
-"""Server as a child of ``litemq up``: ``python -m litemq.cli.processes.child PROGRAM LEVEL FD FLAGS``.
+"""Server as a child of ``litemq up``.
+
+    python -m litemq.cli.processes.child PROGRAM LEVEL FD FLAGS
 
 Runs ``litemq PROGRAM`` with ``FLAGS``, a JSON object by field, without parsing a command line,
 which takes half of a broker's start-up time. The child imports its modules, waits for the parent's

@@ -114,9 +114,10 @@ def _error(name: str, message: str) -> LiteMQError:
 
 
 def supervise(start: Sequence[Callable[[], Child]], *, ready: Callable[[list[Child]], None], shutdown_s: float) -> None:
-    """Run children until the first signal, then stop them in reverse order; the second signal kills them.
+    """Run children until the first signal, then stop them in reverse order.
 
-    If a child exits unexpectedly, stop the others and raise its error.
+    The second signal kills them. If a child exits unexpectedly, stop the others and raise its
+    error.
     """
     children: list[Child] = []
     with caught_signals() as signalled, selectors.DefaultSelector() as selector:

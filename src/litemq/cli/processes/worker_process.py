@@ -1,4 +1,6 @@
-"""Worker process of ``litemq worker``: ``python -m litemq.cli.processes.worker_process FD SETTINGS``.
+"""Worker process of ``litemq worker``.
+
+    python -m litemq.cli.processes.worker_process FD SETTINGS
 
 Imports the user's module, opens its client and runs its handlers. Reports errors to the parent,
 which prints them.
@@ -105,7 +107,7 @@ def _end(code: int) -> None:
 
 
 class _LoopWatchdog(Plugin):
-    """A plugin that reports that the client is ready, then kills the process if its event loop stalls.
+    """A plug-in that reports the client as ready, then kills the process if its event loop stalls.
 
     faulthandler logs the stack and exits. Its thread is in C, so it runs even if a handler holds
     the interpreter, as a regular expression that backtracks forever does.

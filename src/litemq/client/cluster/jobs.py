@@ -52,7 +52,7 @@ class ClusterJobs:
     async def home_broker(self, job: JobDefinition) -> str:
         route = await self._route(job.topic)
         if job.ordering_key:
-            # The queue that producers choose for this key, so that all its messages are in one queue.
+            # The queue that producers choose for this key: all its messages are in one queue.
             queues = route.queues
             if any(each.has_priorities for each in route.brokers):
                 wanted = priority_class(job.priority if job.HasField("priority") else DEFAULT_PRIORITY)

@@ -68,7 +68,8 @@ class NameServers:
                 )
                 for broker in answer.brokers
             }
-            # Without the silent brokers, ordering keys would move to other queues, and back when the brokers return.
+            # Without the silent brokers, ordering keys would move to other queues, and back when
+            # the brokers return.
             if known is None or any(broker.name not in brokers for broker in known.brokers):
                 brokers = await self._silent_brokers(topic) | brokers
         except (ConnectionLostError, RequestTimeoutError) as error:

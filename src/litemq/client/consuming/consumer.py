@@ -197,7 +197,7 @@ class Consumer(Feed):
                 _LOG.info("committing the offsets of group %s failed, retrying: %s", self.group_id, error)
 
     async def commit(self) -> None:
-        """Commit the offset of each queue's finished prefix: all messages below it are acknowledged.
+        """Commit, for each queue, the offset below which all messages are acknowledged.
 
         Raises:
             NotGroupMemberError: A queue has another owner now; its messages are delivered there.

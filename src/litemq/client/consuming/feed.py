@@ -79,7 +79,7 @@ class Feed(AsyncIterator[Message]):
 
     @property
     def is_broken(self) -> bool:
-        """Whether an error ended the reading of some queues. Close the feed and open another one."""
+        """Whether an error ended the reading of some queues. Close the feed and open another."""
         return self._inbox.is_broken
 
     # Hooks of consumers and readers ---------------------------------------------------------------

@@ -138,7 +138,7 @@ class OrderedInbox(Inbox):
         self._wake_waiters(queue)
 
     def try_again(self, queue: QueueReader, message: Message, again: Message, delay: float) -> None:
-        """Deliver ``message`` again, as ``again``, after ``delay`` seconds. Its key waits for it."""
+        """Deliver ``message`` again, as ``again``, after ``delay`` seconds. Its key waits."""
         if self._delivered.pop(message, None) is None:
             return  # its queue has another owner
         self._bytes += message.size + _OVERHEAD
@@ -195,7 +195,7 @@ class OrderedConsumer(Consumer):
     reader_type = OrderedReader
 
     def __init__(self, *arguments: Any, max_held: int = MAX_HELD, **options: Any) -> None:
-        """As ``Consumer``; at most ``max_held`` messages of a queue wait for others of their key."""
+        """As ``Consumer``; at most ``max_held`` messages of a queue wait for their key."""
         if not isinstance(max_held, int) or max_held < 1:
             raise InvalidArgumentError(f"max_held={max_held!r}: choose 1 or more")
         super().__init__(*arguments, **options)

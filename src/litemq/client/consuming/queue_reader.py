@@ -133,7 +133,7 @@ class QueueReader:
         return settlements
 
     def release(self, message: Message, fields: MessageFields) -> bool:  # noqa: ARG002
-        """Return ``False``: the message stays unsettled, and the next owner of the queue gets it."""
+        """Return ``False``: the message stays unsettled until the queue's next owner gets it."""
         return False
 
     def extend(self, message: Message, fields: MessageFields, length_ms: int) -> Awaitable[None]:  # noqa: ARG002

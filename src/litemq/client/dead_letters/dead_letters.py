@@ -155,7 +155,7 @@ class DeadLetters:
         transform: Transform | None = None,
         ttl: float | timedelta | None = None,
     ) -> Redrive:
-        """Send the matching dead letters back to their topic, where every group receives them again.
+        """Send the matching dead letters back to their topic; every group receives them again.
 
         Args:
             ids: Only those of these message ids.
@@ -258,7 +258,7 @@ class DeadLetters:
     # ----------------------------------------------------------------------------------------------
 
     async def _sources(self) -> tuple[list[tuple[str, str]], str]:
-        """Return the brokers and topics to read, and the group to select if the name is no topic."""
+        """Return the brokers and topics to read, and the group if the name is no topic."""
         found = await self._dead_letters.topics()
         if any(self._name in topics for topics in found.values()) or self._name in await self._engine.topics():
             return [(broker, self._name) for broker, topics in found.items() if self._name in topics], ""

@@ -1,4 +1,4 @@
-"""The decorators of a client for subscribers and tasks, its middleware and plug-ins, and ``run``."""
+"""The decorators of a client for subscribers and tasks, its middleware, plug-ins, and ``run``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Host(Protocol):
 
 
 class AsyncApp:
-    """The part of ``AsyncClient`` that declares handlers. ``run`` or ``litemq worker`` runs them."""
+    """The part of ``AsyncClient`` that declares handlers for ``run`` or ``litemq worker``."""
 
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
@@ -176,7 +176,7 @@ class AsyncApp:
         group_id: str = _WORKERS,
         **options: Unpack[HandlerOptions],
     ) -> Callable[[Callable[[], R]], AsyncTask[[], R]]:
-        """Declare a periodic task: ``@mq.periodic(cron="0 */5 * * * *", timezone="Asia/Shanghai")``.
+        """Declare a periodic task: ``@mq.periodic(cron="0 0 8 * * *", timezone="Asia/Shanghai")``.
 
         A job sends the calls; ``run`` creates or updates it. Each call is made once, by one worker.
         Pass ``cron`` or ``every``.

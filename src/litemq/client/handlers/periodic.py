@@ -66,6 +66,6 @@ class PeriodicCall(NamedTuple):
 
 
 def default_job_id(topic: str) -> str:
-    """Return the job id for a task's ``topic``: the function's name, shortened if it is too long."""
+    """Return the job id for a task's ``topic``: the function's name, shortened if too long."""
     name = topic.removeprefix(_PREFIX)
     return name if len(name) <= _MAX_JOB_ID else f"{crc32c(name.encode()):08x}-{name[-(_MAX_JOB_ID - 9) :]}"

@@ -65,7 +65,7 @@ class Receiver:
         self._polls: dict[str, asyncio.Task[None]] = {}
 
     async def receive(self, limit: int, wait: float) -> list[Message]:
-        """Return up to ``limit`` messages: those available, or the first within ``wait`` seconds."""
+        """Return up to ``limit`` messages: those available, or the first in ``wait`` seconds."""
         if not self._spare:
             await self._find_brokers()
             if wait == 0 or len(self._brokers) > 1:

@@ -102,7 +102,7 @@ class Admin:
         check_every: float | timedelta | None = None,
         max_checks: int | None = None,
     ) -> TopicInfo:
-        """Change the named settings of a topic on all its brokers. Settings left out stay unchanged.
+        """Change the named settings of a topic on all its brokers. Other settings stay unchanged.
 
         Args:
             topic: The name of the topic.

@@ -152,7 +152,7 @@ class SyncApp:
         group_id: str = _WORKERS,
         **options: Unpack[HandlerOptions],
     ) -> Callable[[Callable[[], R]], Task[[], R]]:
-        """Declare a periodic task: ``@mq.periodic(cron="0 */5 * * * *", timezone="Asia/Shanghai")``.
+        """Declare a periodic task: ``@mq.periodic(cron="0 0 8 * * *", timezone="Asia/Shanghai")``.
 
         A job sends the calls; ``run`` creates or updates it. Each call is made once, by one worker.
         Pass ``cron`` or ``every``.

@@ -60,7 +60,7 @@ class SyncConsumer:
         return self._wrapped.assignment
 
     def commit(self) -> None:
-        """Commit the offset of each queue's finished prefix: all messages below it are acknowledged.
+        """Commit, for each queue, the offset below which all messages are acknowledged.
 
         Raises:
             NotGroupMemberError: A queue has another owner now; its messages are delivered there.
@@ -85,7 +85,7 @@ class SyncConsumer:
 
     @property
     def is_broken(self) -> bool:
-        """Whether an error ended the reading of some queues. Close the feed and open another one."""
+        """Whether an error ended the reading of some queues. Close the feed and open another."""
         return self._wrapped.is_broken
 
     def take(self, max_messages: int, wait: float) -> list[SyncMessage]:
@@ -161,7 +161,7 @@ class SyncReader:
 
     @property
     def is_broken(self) -> bool:
-        """Whether an error ended the reading of some queues. Close the feed and open another one."""
+        """Whether an error ended the reading of some queues. Close the feed and open another."""
         return self._wrapped.is_broken
 
     def take(self, max_messages: int, wait: float) -> list[SyncMessage]:

@@ -163,7 +163,7 @@ class SyncDeadLetters:
         transform: Transform | None = None,
         ttl: float | timedelta | None = None,
     ) -> SyncRedrive:
-        """Send the matching dead letters back to their topic, where every group receives them again.
+        """Send the matching dead letters back to their topic; every group receives them again.
 
         Args:
             ids: Only those of these message ids.

@@ -85,7 +85,7 @@ class LoopThread:
         return self.run(work())
 
     def call_soon(self, function: Callable[[], None]) -> None:
-        """Call ``function`` on the event loop's thread, without waiting. Safe in signal handlers."""
+        """Call ``function`` on the event loop's thread without waiting. Safe in signal handlers."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(function)
 

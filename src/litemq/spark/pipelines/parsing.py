@@ -50,7 +50,7 @@ class ParsedTables:
         self._tables: dict[str, Table] = {}
 
     def parse(self, files: Iterable[TableFile], batch_id: int) -> None:
-        """Parse the ``files`` of a batch that belong to configured topics, and commit the results."""
+        """Parse the ``files`` of a batch that belong to configured topics, and commit the rows."""
         failed = []
         with contextlib.ExitStack() as stack:
             by_topic: dict[str, list[TableFile]] = {}

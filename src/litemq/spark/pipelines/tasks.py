@@ -1,4 +1,4 @@
-"""Tasks of the archive: a batch's spans are divided among tasks, which fetch, decode and write files.
+"""Tasks of the archive. They share the spans of a batch, and fetch, decode and write files.
 
 Only names, sizes and statistics of files return to the driver. A retried or duplicated task writes
 other files; the table's commit names the files that count.
@@ -44,7 +44,7 @@ class TaskResult(NamedTuple):
 def plan_tasks(
     spans: Sequence[QueueSpan], row_bytes: Callable[[str], float], task_bytes: int, cores: int
 ) -> list[list[QueueSpan]]:
-    """Divide ``spans`` into tasks of about ``task_bytes``; the spans of a task are sorted by key."""
+    """Divide ``spans`` into tasks of about ``task_bytes``; a task's spans are sorted by key."""
     total = sum((span.end - span.begin) * row_bytes(span.topic) for span in spans if span.end > span.begin)
     count = max(1, round(total / task_bytes))
     even = -(-count // cores) * cores  # so that the last round uses all cores

@@ -290,7 +290,7 @@ def pack_tasks(
 
 
 def _split_by_records(spans: tuple[QueueSpan, ...], limit: int | None) -> Iterable[tuple[QueueSpan, ...]]:
-    """Split a task that rounding, or rows of different sizes, made larger than ``limit`` records."""
+    """Split a task that rounding or uneven row sizes made larger than ``limit`` records."""
     if limit is None:
         return [spans]
     parts: list[list[QueueSpan]] = [[]]

@@ -1,4 +1,4 @@
-"""Delta table written by Spark's Delta connector, for users who want one writer for all their tables.
+"""Delta table written by Spark's Delta connector, for users who want one writer for all tables.
 
 The table is the same as with delta-rs. The connector's ``txnAppId`` and ``txnVersion`` are the
 application and batch of a delta-rs transaction.

@@ -1,4 +1,4 @@
-"""Writer of a task's rows: one file per topic and hour, in the order of arrival, with statistics."""
+"""Writer of a task's rows: one file per topic and hour, in order of arrival, with statistics."""
 
 from __future__ import annotations
 

@@ -318,7 +318,8 @@ class QueueSender:
             failed = sequencer.lost(over=not self.connection.gave_up)
             self.connection.start_connecting()
         elif isinstance(error, StoreFailedError):
-            # The one refusal that does not mean "not appended": the broker knows what is on disk only after recovery.
+            # The one refusal that does not mean "not appended": the broker knows what is on disk
+            # only after recovery.
             for sent in sequencer.sent.values():
                 sent.attempt += 1  # ignore the other answers to these attempts
             self.breaker.failed(now)

@@ -92,7 +92,7 @@ class QueueChooser:
         live, now = self._live, self._loop.time()
         rotated = [live[(self._turn + n) % len(live)] for n in range(len(live))]
         by_health = sorted(rotated, key=lambda sender: (sender.connection.channel is None, sender.refusing))
-        # If every circuit is open, the message waits for a broker, as those with an ordering key do.
+        # If every circuit is open, the message waits for a broker, like one with an ordering key.
         return next((sender for sender in by_health if sender.breaker.may_send(now)), by_health[0])
 
     def other_broker_queue(self, sender: QueueSender) -> QueueSender | None:
