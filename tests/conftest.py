@@ -14,16 +14,20 @@ settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("deep", parent=settings.get_profile("default"), max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# A shell that starts the tests in the background makes them ignore SIGINT, and everything that they start, too.
+# If a shell starts the tests in the background, they and their child processes ignore SIGINT.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The hundreds of processes that tests start find their modules compiled, as an installed package has them.
+# Child processes of tests find their modules compiled, as in an installed package.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put all temporary files of this run below one folder that goes with the run, also if the run is killed. ``--basetemp`` keeps a test's."""
+    """Put all temporary files of this run below one folder.
+
+    The folder is removed with the run, also if the run is killed. ``--basetemp`` keeps the files of
+    the tests.
+    """
     from litemq.bench.scratch import scratch_folder  # late: coverage begins first
 
     if not hasattr(config, "workerinput"):  # workers of pytest-xdist inherit the folder
@@ -34,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(params=["native", "pure"], scope="module")
 def loops(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Which does the work: the loops in C, or the Python that they are held against. For a module that asks for it."""
+    """Run each test of a module with the loops in C and with the Python reference."""
     from litemq.format import native  # late: coverage begins first
 
     if request.param == "native" and not native.enabled:
@@ -56,7 +60,7 @@ def root_logger_as_it_was() -> Iterator[None]:
 
 @pytest.fixture
 def not_under_nohup() -> Iterator[None]:
-    """A signal that whoever runs the tests ignores would be ignored by what they start, too."""
+    """Reset SIGHUP: child processes inherit an ignored signal."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)

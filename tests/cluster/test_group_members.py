@@ -1,4 +1,4 @@
-"""Consumers in their own processes that hang, resume and are killed: the others take over their queues."""
+"""Consumer processes that hang, resume and are killed: the others take over their queues."""
 
 import asyncio
 import contextlib

@@ -1,5 +1,6 @@
-"""Two brokers that are killed in turn, again and again, under load: nothing acknowledged is lost, repeated, or out of order.
+"""Two brokers that are killed in turn under load.
 
+No acknowledged message is lost, repeated, or out of order.
 ``LITEMQ_CHAOS_SECONDS`` sets the duration.
 """
 
@@ -63,7 +64,7 @@ def test_kill_brokers(tmp_path: Path) -> None:
 
 
 def test_kill_nameserver(tmp_path: Path) -> None:
-    """Sends and deliveries continue without the NameServer; then a broker and the NameServer are killed together."""
+    """Sends and deliveries continue without the NameServer, and after all servers were killed."""
 
     async def scenario() -> None:
         with cluster(tmp_path) as (names, brokers):

@@ -1,5 +1,6 @@
-"""A poisoned topic: handlers raise and hang, workers and their broker are killed, and yet every message ends once.
+"""A poisoned topic: handlers raise and hang, workers and their broker are killed.
 
+Every message still ends once.
 ``LITEMQ_CHAOS_SECONDS`` sets the duration.
 """
 
@@ -158,7 +159,8 @@ def test_every_message_ends_once(tmp_path: Path) -> None:
                     assert everything - handled.keys() - dead.keys() == set()
                     assert poisoned - dead.keys() == set()
                     assert poisoned & handled.keys() == set()
-                    # A message whose worker was killed in each try is dead, but may have been handled. No other is in both.
+                    # A message whose worker was killed in each try is dead, but may have been
+                    # handled. No other message is in both.
                     assert len(dead.keys() - poisoned) <= of_workers + of_broker
 
                     redrive = await mq.dead_letters(TOPIC).redrive(

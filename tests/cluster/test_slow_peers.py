@@ -1,6 +1,7 @@
-"""Peers that do not read, fall silent, or overload the broker: other clients lose nothing, and memory stays bounded.
+"""Peers that do not read, fall silent, or overload the broker.
 
-``just chaos`` measures for longer and also judges latency: a steady client's p99 with and without such peers, in turn, in one run.
+Other clients lose nothing, and the broker's memory stays bounded. ``just chaos`` measures for
+longer and also checks latency: a steady client's p99 with and without such peers, in one run.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def one_broker(directory: Path) -> Iterator[tuple[ServerProcess, ServerProcess]]
 
 @dataclass
 class Comparison:
-    """The latency of a well-behaved client, quiet and disturbed, and the resources of the broker."""
+    """The latency of a well-behaved client, quiet and disturbed, and the broker's resources."""
 
     quiet: list[Latencies]
     disturbed: list[Latencies]

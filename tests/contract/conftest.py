@@ -1,4 +1,4 @@
-"""The contract suite: every test of an engine runs once for each engine, in a thread or on the same loop."""
+"""The contract suite: every test runs once for each engine, in a thread or on the same loop."""
 
 import asyncio
 import inspect
@@ -28,7 +28,10 @@ class Unstarted:
 
 @pytest.fixture(params=ENGINES, ids=lambda kind: kind.name)
 def engine(request: pytest.FixtureRequest) -> Unstarted:
-    """Replaced by a running ``Engine`` when the test begins; with the marker ``no_auto_create``, without automatic topics."""
+    """Return an engine to start; the test gets the running ``Engine``.
+
+    With the marker ``no_auto_create``, the engine creates no topics automatically.
+    """
     return Unstarted(request.param, auto_create_topics=request.node.get_closest_marker("no_auto_create") is None)
 
 

@@ -66,7 +66,7 @@ async def test_delays_travel_with_others(engine: Engine, topic: str) -> None:
         at_once, delayed = [b"0", b"2", b"3", b"5", b"6", b"8", b"b"], [b"1", b"4", b"7"]
         assert await send_all(HOUR) == [0, -1, 1, 2, -1, 3, 4, -1, 5, -1, 6]
         assert [message.body for message in await read_all(mq, topic)] == at_once
-        # The same with a delay that is soon over: what is sent before that, and what behind it, depends on the machine.
+        # The same with a short delay: how the two kinds interleave depends on the machine.
         await send_all(timedelta(seconds=0.5))
         bodies = [message.body for message in await read_until(mq, topic, 18)][7:]
         assert [body for body in bodies if body in at_once] == at_once
@@ -79,7 +79,8 @@ async def test_in_the_order_of_their_times(engine: Engine, topic: str) -> None:
         await mq.admin.create_topic(topic, queues=1)
         soon = datetime.now(UTC) + timedelta(seconds=1)
         due = [soon + timedelta(seconds=later) for later in (0.3, 0.1, 0.2, 0.1)]
-        # In one request, so that all wait before the first is due; on a very slow machine some are due when they come, and go before the others.
+        # In one request, so that all wait before the first is due. On a very slow machine, some are
+        # due on arrival and are delivered before the others.
         receipts = await mq.send_batch(
             topic, [OutgoingMessage(b"%d" % number, deliver_at=each) for number, each in enumerate(due)]
         )

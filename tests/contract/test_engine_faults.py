@@ -114,7 +114,7 @@ async def test_a_cancelled_open_may_be_repeated(engine: Engine, topic: str) -> N
 
 
 async def _disturb(engine: Engine, done: Callable[[], int], marks: Iterable[int]) -> None:
-    """Cut all connections at each step of progress, so that cuts come during the work on slow machines, too."""
+    """Cut all connections at each mark of progress, so that slow machines are also cut at work."""
     for mark in marks:
         await eventually(lambda mark=mark: done() >= mark)  # type: ignore[misc]
         engine.drop_connections()
@@ -199,7 +199,7 @@ async def test_cut_while_consuming(engine: Engine, topic: str) -> None:
                 for key in range(8):
                     work.create_task(_produce(producer, topic, key, range(99), sent))
                 work.create_task(_disturb(engine, lambda: len(seen), range(20, 790, 50)))
-            # What comes after the last cut comes to a member of the group, who can commit when it closes.
+            # Messages after the last cut reach a member of the group, which commits when it closes.
             for key in range(8):
                 await _produce(producer, topic, key, range(99, 100), sent)
         assert len(set(seen)) == 800  # one client: what it has seen it does not see again

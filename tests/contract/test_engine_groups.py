@@ -1,4 +1,4 @@
-"""Groups of several consumers: queues are shared, and change their owner without losing messages."""
+"""Groups of several consumers: queues are shared, and change owner without losing messages."""
 
 import asyncio
 from collections import Counter

@@ -27,7 +27,7 @@ async def test_a_failing_message_holds_its_key(engine: Engine, topic: str) -> No
         async with mq.consumer(topic, group_id="g", ordered=True) as consumer, asyncio.timeout(HANG_S):
             async for message in consumer:
                 seen.append((message.body.decode(), message.attempt))
-                # It fails until everything of the other key is done: if that were held, neither would ever come to its end.
+                # It fails until the other key is done. If it held that key, neither would finish.
                 if message.body == b"a0" and (message.attempt < 3 or ("b2", 1) not in seen):
                     await message.nack(delay=0.2)
                 else:

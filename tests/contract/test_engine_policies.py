@@ -12,8 +12,8 @@ from support.waiting import HANG_S
 MODES: tuple[ConsumeMode, ...] = ("lease", "queue")
 ENDS = ("returns", "raises", "is cancelled")
 
-# done: never redelivered; again: retried; dead: a dead letter; left: redelivered when the consumer or
-# the lease has ended.
+# done: never redelivered; again: retried; dead: a dead letter; left: redelivered when the consumer
+# or the lease has ended.
 POLICIES = {
     AckPolicy.NACK_ON_ERROR: ("done", "again", "left"),
     AckPolicy.REJECT_ON_ERROR: ("done", "dead", "left"),

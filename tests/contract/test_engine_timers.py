@@ -89,7 +89,7 @@ async def test_a_batch_is_cancelled(engine: Engine, topic: str) -> None:
         found = await mq.timers.get(topic, first)
         assert found is not None
         assert (found.state, found.batch_id) == (ScheduledState.CANCELLED, "b1")
-        # What is due soon: on a machine that is very slow some of it may have been delivered before.
+        # Messages due soon: a very slow machine may have delivered some of them before.
         soon = [OutgoingMessage(b"%d" % number, delay=1.5, batch_id="b2") for number in range(5)]
         ids = [receipt.message_id for receipt in await mq.send_batch(topic, soon)]
         await mq.timers.cancel_batch(topic, "b2")

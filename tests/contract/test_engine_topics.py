@@ -204,7 +204,8 @@ async def test_find(engine: Engine, topic: str) -> None:
 
 
 HOSTILE = [
-    "", " ", ".", "..", "a/b", "../../etc/passwd", "a b", "a\x00b", "a\nb", "naïve", "订单", "%RETRY%g", "LITEMQ_SYS_CONTROL", "RMQ_SYS_X", "x" * 128, "a" * 10_000, "\ud800",
+    "", " ", ".", "..", "a/b", "../../etc/passwd", "a b", "a\x00b", "a\nb", "naïve", "订单",
+    "%RETRY%g", "LITEMQ_SYS_CONTROL", "RMQ_SYS_X", "x" * 128, "a" * 10_000, "\ud800",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Transactions: invisible until they are committed, then published once; undecided ones are checked."""
+"""Transactions: invisible until committed, then published once; undecided ones are checked."""
 
 import asyncio
 import contextlib

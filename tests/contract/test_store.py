@@ -149,7 +149,7 @@ def test_sequences_of_producers_are_known(store: Store, clock: FakeClock) -> Non
     assert producers.receipt((7, topic.topic_id, 0), 2) == (2, first.store_timestamp)
     assert producers.receipt((7, topic.topic_id, 0), 3) == (5, second.store_timestamp)
     assert producers.receipt((7, topic.topic_id, 0), 5) is None
-    # Sequence 1 of producer 8 is in another queue than 0: the store takes it, and goes on from there.
+    # Sequence 1 of producer 8 is in another queue than 0: the store takes it and continues from it.
     assert producers.receipt((8, topic.topic_id, 0), 1) == (3, first.store_timestamp)
     assert producers.expected((0, topic.topic_id, 0)) == 0
     assert len(producers) == 3

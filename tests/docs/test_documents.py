@@ -144,7 +144,7 @@ def test_chinese_and_english_pages_link_to_each_other() -> None:
 
 @pytest.mark.parametrize("chinese", CHINESE_PAGES, ids=lambda page: page.name)
 def test_chinese_page_has_the_code_and_sections_of_its_english_page(chinese: Path) -> None:
-    """The tests run only the code of the English page, so the Chinese page must repeat it byte for byte."""
+    """Only the code of the English page is run, so the Chinese page must repeat it exactly."""
     english = ROOT / "docs" / "howto" / chinese.name
     fenced = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
     assert fenced.findall(chinese.read_text()) == fenced.findall(english.read_text())

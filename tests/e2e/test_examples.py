@@ -85,7 +85,7 @@ def test_the_web_service_counts_what_it_sends(monkeypatch: pytest.MonkeyPatch) -
             for _ in range(3):
                 assert (await web.post("/orders", json={"item": "tea"})).status_code == 202
             async with asyncio.timeout(HANG_S):
-                while (await web.get("/orders/count")).json() != {"seen": 3}:  # noqa: ASYNC110 (as somebody outside would)
+                while (await web.get("/orders/count")).json() != {"seen": 3}:  # noqa: ASYNC110 (as an outside caller would)
                     await asyncio.sleep(0.01)
 
     asyncio.run(use())

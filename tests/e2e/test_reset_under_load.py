@@ -1,4 +1,4 @@
-"""Offset reset and undo by command while producers send and consumers read: no message is missed."""
+"""Offset reset and undo by command while producers send and consumers read: none is missed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.waiting import HANG_S, eventually
 
 _BEFORE = 200
 _BACKLOG = 500
-_SESSION_MS = 600_000  # nobody is taken for gone because the machine is slow
+_SESSION_MS = 600_000  # no session expires because the machine is slow
 
 
 class Readers:
@@ -83,7 +83,7 @@ async def _scenario(folder: Path, environment: dict[str, str]) -> None:
         await eventually(lambda: count[0] - len(set(seen)) >= _BACKLOG)
         backlog = set(range(count[0])) - set(seen)
         await asyncio.to_thread(command, "reset", "--to", "latest", "--yes", "--force")
-        await _joined(producer, 2)  # those of before have ended, and with them what they had fetched: these begin anew
+        await _joined(producer, 2)  # the old consumers and their fetched messages are gone: these start over
         readers.gate.set()
         await eventually(lambda: max(seen) > max(backlog))
         assert not backlog & set(seen), "it was to be skipped"

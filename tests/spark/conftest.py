@@ -23,7 +23,7 @@ _LONG = (
     "test_exactly_once.py",
     "test_standalone.py",
     "test_examples.py",
-)  # minutes each: begun first, so that nobody waits for them at the end
+)  # minutes each: started first, so that the run does not wait for them at the end
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -25,7 +25,8 @@ from support.spark_processes import EndedError, SparkDriver, SparkProcess, spark
 from support.spark_rows import KEY, bodies_by_position, named_positions, queue_entries, row_problems
 
 CHAOS: Final = int(os.environ.get("LITEMQ_CHAOS_KILLS", "0"))
-# How many are sent, for the disk's sake; how fast; and how many a batch has while something is killed: several are needed for each.
+# The most messages to send, limited by the disk; their rate; and the size of a batch during kills,
+# of which each kill needs several.
 MOST, PER_SECOND, PER_BATCH = (30_000_000, "inf", 500_000) if CHAOS else (60_000, "3000", 3000)
 SUPPORT: Final = Path(__file__).parents[1] / "support"
 MASTER: Final = "local[2,4]"  # a task may fail three times
@@ -134,7 +135,7 @@ def test_a_stream_into_a_topic_writes_every_row_once(cluster: Cluster, tmp_path:
         return SparkDriver([*arguments, "--fail-after-half", str(failed)], tmp_path / f"copy-{name}.log", **environment)
 
     def is_at_work(driver: SparkDriver) -> None:
-        """Return whether the target has new rows; also kill a broker, which restarts immediately."""
+        """Wait until the target has new rows, and kill a broker, which restarts immediately."""
         before = _count(cluster.url, "target")
         until = time.monotonic() + WITHIN
         while _count(cluster.url, "target") <= before:

@@ -19,7 +19,10 @@ from litemq.client.engine.routes import queue_for_key
 from support.servers import Servers
 from support.topic_rows import read_rows
 
-SCHEMA = "body binary, keys array<string>, tags array<string>, properties map<string,string>, ordering_key string, message_id string"
+SCHEMA = (
+    "body binary, keys array<string>, tags array<string>, properties map<string,string>, "
+    "ordering_key string, message_id string"
+)
 
 
 def _create(servers: Servers, topic: str, **settings: Any) -> str:
@@ -123,7 +126,7 @@ def test_a_topic_is_not_overwritten(spark: SparkSession, servers: Servers) -> No
         ).save()
 
 
-# Streams ----------------------------------------------------------------------------------------------------------------------
+# Streams ------------------------------------------------------------------------------------------
 
 
 class Stream:

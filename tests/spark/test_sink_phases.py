@@ -117,7 +117,7 @@ def test_a_driver_that_dies_between_two_brokers(cluster: Cluster) -> None:
     with pytest.raises(ConnectionLostError):
         commit(dies, cluster.names, "between", 7, first, decided=False)
     assert committed == ["broker-a"]
-    # A task that had begun before writes on where the batch is not decided yet, and other rows there than its predecessor.
+    # An older task still writes where the batch is undecided, and other rows than its predecessor.
     with pytest.raises(LiteMQError, match="decided"):
         cluster.write(topic, "between", 7, list(reversed(_rows(40))), attempt=2)
     # Its successor sees that it is decided, and finishes what the first driver began.

@@ -78,7 +78,7 @@ def test_only_what_is_committed_is_a_row(spark: SparkSession, servers: Servers) 
             elif body == b"gone":
                 mq.rollback(receipt.transaction_id)
     assert [row.body for row in read(spark, servers.url, subscribe="accounts").collect()] == [b"kept"]
-    # The files tell once a second up to where they may be read; the message is behind everything else that was written here.
+    # The files record once a second up to where they may be read; the message is the last record.
     end = time.monotonic() + HANG_S
     while not (log := spark.read.format("litemq-log").load(str(servers.data)).where("topic = 'accounts'")).count():
         assert time.monotonic() < end

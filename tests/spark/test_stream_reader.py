@@ -1,4 +1,4 @@
-"""Stream reader across restarts, new queues, losses and a changed cluster, without a Spark session."""
+"""Stream reader across restarts, new queues, losses and a changed cluster, without Spark."""
 
 import json
 from collections.abc import Iterator
@@ -136,7 +136,8 @@ def test_a_topic_created_anew(query: Query, mq: litemq.Client, topic: str) -> No
     send(mq, topic, 30, 10)
     with pytest.raises(
         DataLossError,
-        match=r"offsets 20 … 29 were lost before the query read them: deleted with their topic, which was then recreated",
+        match=r"offsets 20 … 29 were lost before the query read them: "
+        r"deleted with their topic, which was then recreated",
     ):
         query.run()
     query.run(failOnDataLoss="false")

@@ -1,4 +1,4 @@
-"""The import contracts of pyproject.toml: none ignores an import, and each breaks when a forbidden import is added."""
+"""The import contracts of pyproject.toml: none ignores an import, each rejects a forbidden one."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Docstrings of the public client: each method documents its parameters and the errors it raises."""
+"""Docstrings of the public client: each method documents its parameters and its errors."""
 
 import builtins
 import inspect

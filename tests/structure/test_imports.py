@@ -1,4 +1,4 @@
-"""The import graph: no cycle between modules, also not through imports inside functions or for types only."""
+"""The import graph: no cycle between modules, even through imports in functions or for types."""
 
 from graphlib import CycleError, TopologicalSorter
 

@@ -1,4 +1,4 @@
-"""Docstrings, comments, error messages and ``--help`` use the field's terms, and none of the words dropped."""
+"""Docstrings, comments, error messages and ``--help`` use the field's terms, no dropped words."""
 
 import ast
 import io

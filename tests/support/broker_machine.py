@@ -1,4 +1,4 @@
-"""State machines of a broker: any requests in any order, with stops after which it must know the same."""
+"""State machines of a broker: any requests in any order; its state is the same after each stop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _SMALL = StoreConfig(
 
 
 class BrokerMachine(RuleBasedStateMachine):
-    """A broker with a topic ``orders``, over a store in memory or on disk. Each run begins with ``open_first``."""
+    """A broker with a topic ``orders``, over a store in memory or on disk.
+
+    Each run begins with ``open_first``.
+    """
 
     is_on_disk = False
     limits: BrokerLimits | None = None

@@ -1,9 +1,9 @@
-"""A NameServer or a broker whose connections can be cut from the server's side: in this process, and as a program of its own.
+"""A NameServer or a broker that can cut its connections, in this process or as a program.
 
     python broker_program.py names DATA
     python broker_program.py broker DATA NAMESERVER_PORT (create|refuse)
 
-The program prints its port, ends with SIGTERM, and cuts all connections with SIGUSR1: it prints a line when that is done.
+The program prints its port. SIGTERM ends it. SIGUSR1 cuts all connections; it then prints a line.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from litemq.server import broker, nameserver, registration
 from litemq.server.broker_config import BrokerConfig
 from litemq.server.nameserver_config import NameServerConfig
 
-# Much more than a process waits for its turn on a busy machine. A program cannot ask ``support.waiting``: it is started by its path.
+# Much longer than a process waits for a core on a busy machine. A program is started by its path,
+# so it cannot import ``support.waiting``.
 HEARTBEAT_TIMEOUT_S: Final = 120.0
 # A consumer whose connection is cut comes back in time, however slow the machine is.
 PATIENT_LIMITS: Final = partial(BrokerLimits, reconnect_grace_ms=round(HEARTBEAT_TIMEOUT_S * 1000))
@@ -84,7 +85,7 @@ def one_broker(data: Path, nameserver_port: int, *, auto_create_topics: bool) ->
 
 @contextlib.contextmanager
 def cuttable() -> Iterator[None]:
-    """Within the block, new servers can be cut, and wait for reconnects and for a slow NameServer."""
+    """Within the block, new servers can be cut, and wait for reconnects and a slow NameServer."""
     with (
         patch.object(broker, "FrameServer", CuttableServer),
         patch.object(nameserver, "FrameServer", CuttableServer),

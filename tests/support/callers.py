@@ -60,7 +60,10 @@ def records(
 async def running_broker(
     kind: Kind, directory: Path, limits: BrokerLimits | None = None, clock: Clock | None = None
 ) -> AsyncIterator[Broker]:
-    """Run a broker over a new store. Without ``clock``, its time stands still, so no lease or session expires on a slow machine."""
+    """Run a broker over a new store.
+
+    Without ``clock``, its time does not advance, so no lease or session expires on a slow machine.
+    """
     clock = clock or FakeClock()
     store = MemoryStore(clock) if kind == "memory" else DiskStore(directory, StoreConfig(segment_bytes=8 << 20), clock)
     broker = Broker(store, clock, limits)

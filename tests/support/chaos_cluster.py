@@ -1,4 +1,4 @@
-"""A cluster for chaos tests: a NameServer and two brokers as processes, which are killed in turn."""
+"""A cluster for chaos tests: a NameServer and two brokers as processes that are killed in turn."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def cluster(directory: Path) -> Iterator[tuple[ServerProcess, dict[str, ServerPr
 
 
 async def kill_in_turn(brokers: dict[str, ServerProcess], seconds: float) -> int:
-    """Kill a broker every few seconds and start it again at once; return how many kills fit into ``seconds``.
+    """Kill a broker every few seconds and restart it; return how many kills fit into ``seconds``.
 
-    A broker that is not back yet is waited for, so a slow machine makes this longer, not weaker.
+    Each kill waits until the last broker is back, so a slow machine makes this longer, not weaker.
     """
     kills = int(seconds // BETWEEN_KILLS)
     names = sorted(brokers)

@@ -1,7 +1,8 @@
 """How long the chaos tests run, and whether they judge time.
 
-CI runs the short form, whose outcome depends on logic alone. ``just chaos`` sets ``LITEMQ_CHAOS_SECONDS``:
-the tests then run for that long, and also hold latencies, gaps and rates against their goals.
+CI runs the short form, whose outcome depends on logic alone. ``just chaos`` sets
+``LITEMQ_CHAOS_SECONDS``: the tests then run for that long, and also compare latencies, gaps and
+rates with their goals.
 """
 
 import os

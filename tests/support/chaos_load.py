@@ -19,7 +19,7 @@ from support.history import History, Name
 TOPIC: Final = "orders"
 IN_FLIGHT: Final = 64
 _KEYS: Final = 8
-_UNACKED: Final = 50  # a consumer leaves so many behind, which come again
+_UNACKED: Final = 50  # messages that a consumer leaves unacknowledged, to be redelivered
 
 
 @dataclass
@@ -94,7 +94,7 @@ class ChaosLoad:
     # Consuming ------------------------------------------------------------------------------------
 
     async def consume(self, group: str, lives: float) -> None:
-        """Consume for a group until cancelled, with a new consumer now and then, which finds messages that the last one left."""
+        """Consume for a group until cancelled. Each new consumer finds messages of the last one."""
         life = 0
         while True:
             with contextlib.suppress(TimeoutError):
@@ -122,7 +122,10 @@ class ChaosLoad:
                 self.history.log.append(_seen(message))
 
     async def wait_until_all_is_seen(self, within: float) -> None:
-        """Wait until each group has received all messages in the log; on a timeout, the checker reports what is missing."""
+        """Wait until each group has received all messages in the log.
+
+        On a timeout, the checker reports missing messages.
+        """
         until = time.monotonic() + within
         stored = {name for name, _ in self.history.log}
         while (  # noqa: ASYNC110
@@ -134,7 +137,7 @@ class ChaosLoad:
 
 @contextlib.asynccontextmanager
 async def running(load: ChaosLoad, *, lives: float, settle: float) -> AsyncIterator[ChaosLoad]:
-    """Run producers and consumers of several kinds. After the block they end, and the log is read."""
+    """Run producers and consumers of several kinds. After the block, stop them and read the log."""
     async with load.client() as mq:
         await mq.admin.create_topic(TOPIC, queues=2)
     consumers = [

@@ -30,7 +30,8 @@ from litemq.testing.local_channel import LocalChannel, Service
 
 NAMES = ("names", 9876)
 
-# Nobody wants to wait in a test. What ends for lack of time does so in tests that ask for it: a busy machine may stand still for a while.
+# Short waits between retries. Timeouts are long, except in tests of timeouts: a busy machine may
+# pause for a while.
 SETTINGS: dict[str, Any] = {
     "retry_backoff_ms": 5,
     "max_retry_backoff_ms": 20,

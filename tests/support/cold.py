@@ -1,4 +1,4 @@
-"""A cluster over TCP with manual retention, and an archive of its messages, written without Spark."""
+"""A cluster over TCP with manual retention, and an archive of its messages without Spark."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def cold_cluster(folder: Path, kind: TableFormat = "parquet") -> AsyncIter
 
     with pytest.MonkeyPatch.context() as patch, cuttable():
         patch.setattr(broker, "DiskStore", Noted)
-        # One whose connection was just cut commits what it has done, however long it takes to come back.
+        # A consumer whose connection was just cut reconnects and commits, however long that takes.
         patch.setattr(consumer, "_LAST_COMMIT_S", HANG_S)
         async with serving(names(folder)) as port:
             config = BrokerConfig(

@@ -138,7 +138,7 @@ def up_environment() -> dict[str, str]:
 
 @contextmanager
 def up(cwd: Path, *arguments: str) -> Iterator[tuple[Running, dict[str, str]]]:
-    """Run ``litemq up`` on free ports until it is ready; yield it and the environment for other commands."""
+    """Run ``litemq up`` on free ports until ready; yield it and the environment for commands."""
     environment = up_environment()
     with running("up", *arguments, cwd=cwd, environment=environment) as command:
         command.wait_for("Press Ctrl-C to stop.")

@@ -9,7 +9,7 @@ from croniter import croniter
 from cronsim import CronSim
 
 ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Tehran")
-# Some days before the clocks change, forward and back, in each of them; Tehran's changed last in 2022.
+# Some days before the clocks change, forward and back, in each zone; Tehran's changed last in 2022.
 CHANGES = {
     "Europe/Berlin": (datetime(2026, 3, 27, tzinfo=UTC), datetime(2026, 10, 23, tzinfo=UTC)),
     "America/New_York": (datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 10, 30, tzinfo=UTC)),
@@ -68,7 +68,7 @@ def by_cronsim(expression: str, after: datetime, zone: str, count: int) -> list[
 
 
 def as_time_passes(expression: str, after: datetime, zone: str, until: datetime, *, step_s: int = 1) -> list[int]:
-    """Return the matching times between two local times by testing each second or minute: slow, but obviously correct."""
+    """Return the matching times of an interval by testing each second or minute: slow but sure."""
     matches = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
     found, moment, tz = [], after.replace(microsecond=0) + timedelta(seconds=step_s), ZoneInfo(zone)
     while moment <= until:

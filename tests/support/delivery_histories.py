@@ -1,4 +1,4 @@
-"""Invariants of the delivery state: it is the same from a snapshot, and reports all rows that a change touches."""
+"""Invariants of the delivery state: it equals its snapshot, and reports every changed row."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def check_snapshot(
     cut: int,
     check: Callable[[MachineParts, MachineParts], None] = lambda _loaded, _whole: None,
 ) -> None:
-    """Check that a snapshot at ``cut``, with its rows in any order, and the rest of a history give the same state.
+    """Check that a snapshot at ``cut`` and the rest of a history give the same state.
 
-    ``check`` compares state that no row has.
+    The rows of the snapshot come in any order. ``check`` compares state that no row has.
     """
     whole = MachineParts()
     for change in history[:cut]:

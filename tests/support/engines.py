@@ -1,4 +1,4 @@
-"""The engines that the contract suite is run against. Another one is one more line in ``ENGINES``."""
+"""The engines that the contract suite tests. To add an engine, add a line to ``ENGINES``."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from support import broker_program
 from support.broker_program import PATIENT_LIMITS, CuttableServer, cuttable, names, one_broker, serving
 from support.waiting import HANG_S
 
-# Nobody wants to wait in a test; and nothing is given up only because the machine is slow.
+# Short waits between retries, and no timeout that a slow machine could exceed.
 QUICK: dict[str, Any] = {
     "retry_backoff_ms": 5,
     "max_retry_backoff_ms": 50,
@@ -33,7 +33,10 @@ QUICK: dict[str, Any] = {
 
 
 class Engine:
-    """A running engine: its URL, and a way to cut its connections. Tests use the public client for all else."""
+    """A running engine: its URL, and a way to cut its connections.
+
+    Tests use the public client for everything else.
+    """
 
     def __init__(self, url: str, cut: Callable[[], None]) -> None:
         self.url = url
@@ -56,8 +59,9 @@ Start = Callable[[bool], AbstractAsyncContextManager[Engine]]
 
 
 class EngineKind(NamedTuple):
-    """An engine: its name in tests, the scheme of its URLs, and the function that starts one, with or without
-    automatic creation of topics.
+    """An engine: its name in tests, the scheme of its URLs, and the function that starts one.
+
+    The function takes whether topics are created automatically.
     """
 
     name: str
@@ -103,7 +107,7 @@ async def _tcp(auto_create_topics: bool) -> AsyncIterator[Engine]:
 
 
 class _Processes:
-    """A NameServer and a broker in their own processes. They serve many tests, because starting takes seconds."""
+    """A NameServer and a broker in their own processes. They start slowly, so tests share them."""
 
     def __init__(self) -> None:
         self._running: dict[bool, tuple[int, list[subprocess.Popen[str]]]] = {}
@@ -170,7 +174,7 @@ async def read_all(mq: AsyncClient, topic: str) -> list[Message]:
 
 
 async def read_until(mq: AsyncClient, topic: str, number: int) -> list[Message]:
-    """Read all messages of a topic once there are ``number``: unconfirmed ones may take a moment."""
+    """Read all messages of a topic once there are ``number``; unconfirmed ones may be late."""
     async with asyncio.timeout(HANG_S):
         while len(messages := await read_all(mq, topic)) < number:  # noqa: ASYNC110
             await asyncio.sleep(0.01)

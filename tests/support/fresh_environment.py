@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def fresh_environment(folder: Path, extra: str = "") -> Path:
-    """Build the wheel and install it, with ``extra`` if given; return the folder of its commands."""
+    """Build and install the wheel, with ``extra`` if given; return the folder of its commands."""
     source = folder / "source"
     shutil.copytree(
         ROOT,

@@ -1,7 +1,8 @@
 """The recorded history of a cluster, and a checker of its invariants, for tests that kill servers.
 
-A *position* is (broker, queue, offset). Messages carry a name that says who sent them under which key, and as which of them; the name is all
-that is compared. No I/O: histories may be made by hand, and the bad ones are how the checker is tested.
+A *position* is (broker, queue, offset). The name of a message is its producer, key and number; the
+checker compares only names. There is no I/O: the checker's own tests make good and bad histories by
+hand.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class History:
 
     outcomes: dict[Name, Outcome] = field(default_factory=dict)
     receipts: dict[Name, Position] = field(default_factory=dict)
-    # By consumer (its group, and the how-manyth that reads for it), in the order in which they came.
+    # By consumer (its group, and its number in the group), in the order of delivery.
     deliveries: dict[tuple[str, int], list[tuple[Name, Position]]] = field(default_factory=lambda: defaultdict(list))
     log: list[tuple[Name, Position]] = field(default_factory=list)
 
@@ -113,7 +114,8 @@ def _repeated(history: History) -> Iterator[str]:
     """I3: a retried message is in the log once."""
     for name, times in Counter(name for name, _ in history.log).items():
         if times > 1:
-            yield f"I3: {name} is in the log {times} times, at {[position for each, position in history.log if each == name]}"
+            positions = [position for each, position in history.log if each == name]
+            yield f"I3: {name} is in the log {times} times, at {positions}"
 
 
 def _came_from_nowhere(history: History) -> Iterator[str]:
@@ -162,7 +164,10 @@ def _queue_not_in_order(history: History) -> Iterator[str]:
         for name, (broker, queue, offset) in seen:
             before = last.get((broker, queue))
             if before is not None and offset != before + 1:
-                yield f"I4: consumer {life} of {group} read {name} at offset {offset} of {broker}/{queue} behind offset {before}"
+                yield (
+                    f"I4: consumer {life} of {group} read {name} at offset {offset} of {broker}/{queue} "
+                    f"behind offset {before}"
+                )
             last[broker, queue] = offset
 
 

@@ -1,6 +1,7 @@
-"""Misbehaving clients in their own process: ``python hostile.py KIND PORT TOPIC ARGUMENTS``, until its input is closed.
+"""Misbehaving clients in their own process: ``python hostile.py KIND PORT TOPIC ARGUMENTS``.
 
-They speak frames over bare sockets, as no client of ours would. In the end each prints what it saw, as JSON.
+They send frames over bare sockets until their input is closed, then print their observations as
+JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from litemq.proto.wire_pb2 import Hello, Opcode, PullRequest, SendAnswer, SendRe
 from litemq.types import Durability
 
 _SENT_AWAY_WITHIN_S: Final = 60.0  # a broker does so after 5 s
-BODIES: Final = 32  # a flood repeats so many messages, which tell their number
+BODIES: Final = 32  # distinct messages that a flood repeats; each contains its number
 
 
 def body_of(number: int, size: int) -> bytes:
@@ -65,7 +66,7 @@ def never_read(port: int, topic: str, connections: str) -> dict[str, Any]:
 
 
 def half_open(port: int, topic: str, connections: str) -> dict[str, Any]:
-    """Open connections that never greet, that greet and fall silent, and that stop in a large message.
+    """Open connections that never greet, that greet and fall silent, or that stop in a message.
 
     Return which of them the broker has closed.
 
@@ -106,7 +107,10 @@ def _was_ended(connection: socket.socket) -> bool:
 
 
 def flood(port: int, topic: str, level: str, size: str, bytes_per_s: str, most_unanswered: str) -> dict[str, Any]:
-    """Send at a rate, whatever the answers. At most ``most_unanswered`` bytes are in flight; 0: no limit."""
+    """Send at a rate, whatever the answers, with up to ``most_unanswered`` bytes in flight.
+
+    0 means no limit.
+    """
     template = RecordTemplate(topic, reliability=Durability[level.upper()])
     header = SendRequest(topic=topic, queue_id=0).SerializeToString()
     records = [template.encode(body_of(n, int(size)), message_id=f"flood-{n}", born_timestamp=1) for n in range(BODIES)]

@@ -1,4 +1,4 @@
-"""Cron jobs against a cluster whose brokers are killed: one tick per second, with and without catch-up."""
+"""Cron jobs against a cluster whose brokers are killed: one tick per second, each catch-up rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.time_load import messages_of, now_ms
 
 TICKS: Final = "ticks"
 _SECOND_MS: Final = 1000
-_EACH_RULE: Final = 4  # so many jobs
+_JOBS_PER_RULE: Final = 4
 
 
 @dataclass
@@ -29,7 +29,7 @@ class JobLoad:
 
     async def create(self, mq: AsyncClient) -> None:
         """Create jobs of each catch-up rule, with one tick per second."""
-        for number in range(_EACH_RULE):
+        for number in range(_JOBS_PER_RULE):
             for rule in ("all", "one", "skip"):
                 job = f"{rule}-{number}"
                 self.history.jobs[job] = JobHistory(catches_up=rule == "all")
@@ -39,7 +39,10 @@ class JobLoad:
         self.began = now_ms()
 
     async def work(self, mq: AsyncClient, stopping: asyncio.Event) -> None:
-        """Let the jobs tick until the load ends, and record the expected ticks. Duplicate jobs are refused."""
+        """Let the jobs tick until the load ends, and record the expected ticks.
+
+        Meanwhile, create a job that exists already; the broker refuses it.
+        """
         while not stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), 1.0)

@@ -1,4 +1,4 @@
-"""A fake of the lease methods of an engine: it records requests, and answers with prepared results."""
+"""A fake of an engine's lease methods: it records requests, and answers with prepared results."""
 
 # ruff: noqa: ARG002  the signatures are those of an engine
 

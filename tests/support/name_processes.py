@@ -19,7 +19,8 @@ from litemq.server.nameserver_config import NameServerConfig
 from support.names import Names
 from support.waiting import HANG_S
 
-# Heartbeats are frequent, and no lease ends because the machine is busy. Tests of silent brokers use SHORT_LEASE.
+# Heartbeats are frequent, and no lease ends because the machine is busy. Tests of silent brokers
+# use SHORT_LEASE.
 HEARTBEAT_MS: Final = 100
 LEASE_MS: Final = int(10 * HANG_S * 1000)
 QUICK: Final = {"heartbeat_interval_ms": HEARTBEAT_MS, "heartbeat_timeout_ms": LEASE_MS, "route_update_interval_ms": 50}

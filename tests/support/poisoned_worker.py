@@ -1,5 +1,6 @@
-"""A worker with poisoned messages: some make its handler raise, some make it hang. It prints the numbers
-of messages that it handled.
+"""A worker with poisoned messages: some make its handler raise, some make it hang.
+
+It prints the numbers of messages that it handled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A disk that records its operations, and the states that a power cut could leave.
 
-What is promised: bytes of a file after its sync, names in a directory after the directory's sync, everything after ``sync_all``. What was
-done since then may have reached the disk or not, in any order; a write may have reached it in part.
+Safe are the bytes of a file after its sync, the names in a directory after the directory's sync,
+and everything after ``sync_all``. Later operations may have reached the disk or not, in any order;
+a write may have reached it in part.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ _OF_NAMES = {"create", "unlink", "rename", "mkdir"}
 
 
 def states_after(operations: list[Operation]) -> Iterator[Tree]:
-    """Yield the states that a power cut after these operations could leave, likely and nasty ones first."""
+    """Yield the states that a power cut after these operations could leave, likely ones first."""
     contents: dict[int, bytes] = {}
     names: dict[Path, int] = {}
     directories: set[Path] = set()
@@ -171,7 +172,8 @@ def _subsets(pending: list[Operation]) -> Iterator[list[Operation]]:
         for size in range(len(pending) + 1):
             yield from map(list, itertools.combinations(pending, size))
     else:
-        # Of many, those at the end: what came before them was pending, and looked at, when they were not there yet.
+        # Of many, the last ones: earlier calls checked the operations before them when they were
+        # pending.
         recent = range(max(0, len(pending) - 3), len(pending))
         yield []
         for number in recent:

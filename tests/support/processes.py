@@ -1,4 +1,4 @@
-"""NameServers and brokers in their own processes, which can be killed, frozen and restarted at the same address."""
+"""NameServers and brokers in their own processes: killed, frozen, restarted at the same address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ os.execv(sys.executable, [sys.executable, "-m", "litemq", *sys.argv[1:]])
 
 
 def free_port() -> int:
-    """Return a free port outside the range of outgoing connections, so that it stays free for a restarted server."""
+    """Return a free port that outgoing connections do not use: a server can restart on it."""
     while True:
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe:
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 class ServerProcess:
-    """One server: ``litemq broker`` or ``litemq nameserver``, with flags. It ends with its ``with`` block."""
+    """One server, ``litemq broker`` or ``litemq nameserver``. It ends with its ``with`` block."""
 
     def __init__(self, command: str, log: Path, **flags: object) -> None:
         self.port = free_port()
@@ -65,7 +65,10 @@ class ServerProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the process, without waiting until it is ready. Call it from the main thread: the process ends with its thread."""
+        """Start the process, without waiting until it is ready.
+
+        Call it from the main thread: the process ends with the thread that started it.
+        """
         assert not self.is_running
         self._began, self._answered = time.monotonic(), False
         with self._log.open("ab") as log:

@@ -1,4 +1,4 @@
-"""Records for tests: Hypothesis strategies, and ways to damage bytes as accidents and attackers do."""
+"""Records for tests: Hypothesis strategies, and damage to bytes by accidents and attackers."""
 
 from __future__ import annotations
 

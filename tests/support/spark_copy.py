@@ -2,8 +2,8 @@
 
     spark_copy.py MASTER URL SOURCE TARGET CHECKPOINT [--once] [--fail-after-half FLAG]
 
-Each message's body in TARGET is the place that it had in SOURCE. ``--fail-after-half`` makes the first attempt of the first task fail when it has
-written half its rows; FLAG is a file whose being there says that it has.
+Each message's body in TARGET is its position in SOURCE. With ``--fail-after-half``, the first
+attempt of the first task fails when it has written half of its rows, and then the file FLAG exists.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def session(master: str) -> SparkSession:
 
 
 def failing_after_half(rows: DataFrame, flag: Path) -> DataFrame:
-    """The same rows; the first attempt of the first task raises when half of them have gone on to the sink, once."""
+    """Return the same rows; the first attempt of the first task raises after half of them, once."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()

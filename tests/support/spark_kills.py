@@ -23,7 +23,10 @@ _DELTA: Final = "litemq.spark.tables.delta_rs:DeltaRsTable"
 
 
 class Kill(NamedTuple):
-    """One kill: at a point, or of one kind of process at some moment; of neither, everything that the driver has, at some moment."""
+    """One kill: at a fail point, or of one kind of process at some moment.
+
+    Without ``point`` and ``kind``, it kills the driver and all its processes at some moment.
+    """
 
     what: str
     point: str = ""
@@ -38,9 +41,10 @@ class Kill(NamedTuple):
         )
 
     def happen(self, start: Callable[[], SparkDriver], is_at_work: Callable[[SparkDriver], None]) -> None:
-        """Start a driver and do it, and leave nothing of the driver; ``is_at_work`` waits until there is something to disturb.
+        """Start a driver, wait with ``is_at_work`` until it processes data, kill, and clean up.
 
-        A driver that ends by itself, as Spark's do on a machine that is too busy to start their workers in time, is started again.
+        If a driver ends by itself, start another one: Spark's drivers end if a busy machine does
+        not start their workers in time.
         """
         for _ in range(_TRIES):
             with start() as driver:

@@ -1,4 +1,4 @@
-"""Spark in processes of their own, to be killed: a driver with everything that it started, and a standalone cluster on loopback."""
+"""Spark processes to be killed: a driver with its child processes, and a cluster on loopback."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Process(NamedTuple):
 
 
 def spark_environment(**more: str) -> dict[str, str]:
-    """Where Spark is, and where its Python processes find this project and its tests' fail points; on loopback only."""
+    """Return an environment for Spark on loopback; Python finds this project and fail points."""
     import pyspark
 
     paths = [str(_SUPPORT / "spark_points"), str(_SUPPORT.parent), *filter(None, sys.path)]
@@ -67,7 +67,7 @@ class EndedError(AssertionError):
 
 
 class SparkProcess:
-    """A command in a session of its own, by which all that it started is found, whatever groups they made."""
+    """A command in a session of its own, by which all its child processes are found."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         self.log = log

@@ -1,6 +1,6 @@
-"""A producer that sends as fast as allowed until it is stopped: ``spark_producer.py URL TOPIC MOST PER_SECOND``.
+"""A producer that sends until it is stopped: ``spark_producer.py URL TOPIC MOST PER_SECOND``.
 
-Its last line is a report.
+It sends as fast as allowed. Its last line is a report.
 """
 
 from __future__ import annotations

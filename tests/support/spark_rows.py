@@ -40,13 +40,13 @@ def queue_entries(url: str, topics: Sequence[str]) -> dict[Queue, range]:
 
 
 def bodies_by_position(url: str, topic: str) -> dict[tuple[str, int, int], bytes]:
-    """Return every message of a topic, read by the public reader, which shares no code with Spark's source."""
+    """Return every message of a topic by the public reader; it shares no code with the source."""
     with litemq.Client(url) as mq, mq.reader(topic, follow=False) as messages:
         return {(message.broker, message.queue_id, message.queue_offset): message.body for message in messages}
 
 
 def named_positions(url: str, topic: str, of_topic: str) -> pa.Table:
-    """Return the positions (broker/queue/offset) that the bodies of a topic's messages name, by column."""
+    """Return, by column, the positions (broker/queue/offset) in the bodies of the messages."""
     offsets: dict[bytes, array[int]] = {}
     with litemq.Client(url) as mq, mq.reader(topic, follow=False) as messages:
         for message in messages:

@@ -27,7 +27,7 @@ def open_store(directory: Path, clock: FakeClock | None = None, host: str = "her
 
 
 def send(store: DiskStore, records: list[Record], queue_ids: list[int] | int = 0, *, queues: int = 4) -> None:
-    """Append records of one topic, which is created if it is missing, and wait until they are safe."""
+    """Create the topic if it is missing, append its records and wait until they are safe."""
     topic = store.create_topic(records[0].topic, queues)
     batch = bytearray(b"".join(map(encode_record, records)))
     appended = store.append(batch, topic.topic_id, queue_ids if isinstance(queue_ids, int) else np.array(queue_ids))
@@ -35,7 +35,7 @@ def send(store: DiskStore, records: list[Record], queue_ids: list[int] | int = 0
 
 
 def send_bodies(store: DiskStore, topic: str, bodies: list[bytes], queue: int = 0) -> Appended:
-    """Append a message for each body to a queue of a topic that exists, and wait until they are confirmed."""
+    """Append a message for each body to a queue of an existing topic; wait until confirmed."""
     facts = store.state.topic(topic)
     assert facts is not None
     batch = bytearray(b"".join(encode_record(Record(topic, body)) for body in bodies))
@@ -45,7 +45,7 @@ def send_bodies(store: DiskStore, topic: str, bodies: list[bytes], queue: int = 
 
 
 def read_bodies(store: DiskStore, topic: str, queue: int = 0, first: int = 0) -> list[bytes]:
-    """Read the bodies of all messages in a queue from offset ``first`` on, and check their offsets."""
+    """Read the bodies of all messages in a queue from offset ``first`` on; check their offsets."""
     facts = store.state.topic(topic)
     assert facts is not None
     bodies: list[bytes] = []

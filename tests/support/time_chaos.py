@@ -40,7 +40,10 @@ class TimeChaos:
         return AsyncClient(self.url, shutdown_timeout_ms=10_000)
 
     async def wait_until_all_came(self, mq: AsyncClient, within: float) -> None:
-        """Wait until all expected messages are there, and a moment longer. On a timeout, the checker reports what is missing."""
+        """Wait until all expected messages are there, and a moment longer.
+
+        On a timeout, the checker reports missing messages.
+        """
         await asyncio.sleep(max(0.0, self.timers.last_due / 1000 - time.time()))
         until = time.monotonic() + within
         loads = (self.timers, self.jobs, self.transactions)

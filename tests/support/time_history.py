@@ -1,8 +1,8 @@
-"""The recorded history of timers, cron jobs and transactions, and a checker of their invariants, for tests
-that kill servers.
+"""A recorded history of timers, cron jobs and transactions, and a checker of their invariants.
 
-Times are milliseconds since 1970 by the broker's clock, which is the host's: a record's own store timestamp says when it was delivered. No I/O:
-histories may be made by hand, and the bad ones are how the checker is tested.
+It is for tests that kill servers. Times are milliseconds since 1970 by the broker's clock, which is
+the host's. A record was delivered at its store timestamp. There is no I/O: the checker's own tests
+make good and bad histories by hand.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Delivered(NamedTuple):
 
 @dataclass
 class TimeHistory:
-    """All recorded events. Deliveries are the messages that a reader found in the log at the end."""
+    """All recorded events. Deliveries are the messages that a reader finds in the final log."""
 
     timers: dict[str, TimerHistory] = field(default_factory=dict)
     timer_log: list[Delivered] = field(default_factory=list)
@@ -194,7 +194,8 @@ def _halves_visible(history: TimeHistory) -> Iterator[str]:
         if entry is None:
             yield f"transaction {transaction} was never begun"
         elif not entry.truth:
-            yield f"I7: message {number} of transaction {transaction} is there, which {'is undecided' if entry.truth is None else 'does not count'}"
+            state = "is undecided" if entry.truth is None else "does not count"
+            yield f"I7: message {number} of transaction {transaction} is there, which {state}"
 
 
 def _transactions_lost(history: TimeHistory) -> Iterator[str]:
@@ -202,7 +203,8 @@ def _transactions_lost(history: TimeHistory) -> Iterator[str]:
     there = Counter(transaction for transaction, _ in set(history.transaction_log))
     for transaction, entry in history.transactions.items():
         if entry.truth and there[transaction] < entry.messages:
-            yield f"I7: {there[transaction]} of {entry.messages} messages of transaction {transaction} are there, which counts"
+            found = f"{there[transaction]} of {entry.messages} messages of transaction {transaction}"
+            yield f"I7: {found} are there, which counts"
 
 
 def _transactions_repeated(history: TimeHistory) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Timers against a cluster whose brokers are killed: sent, cancelled and moved, with a recorded history."""
+"""Timers against a cluster whose brokers are killed: sent, cancelled, moved, and recorded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ class TimerLoad:
     sent: dict[str, list[str]] = field(default_factory=dict)  # whether or not they are stored, by batch
 
     async def send(self, mq: AsyncClient, stopping: asyncio.Event) -> None:
-        """Send a few timers every few milliseconds until the load ends; each ends as stored, refused or unknown."""
+        """Send a few timers every few milliseconds until the load ends.
+
+        Each timer ends as stored, refused or unknown.
+        """
         number = 0
         while not stopping.is_set():
             for _ in range(_AT_ONCE):

@@ -12,7 +12,10 @@ from support.waiting import HANG_S
 
 
 def read_rows(url: str, topic: str, expected: int, *, within_s: float = HANG_S) -> pa.Table:
-    """Return all rows of a topic by queue, once there are as many as expected: halves are published after the decision."""
+    """Return all rows of a topic by queue, once there are ``expected``.
+
+    The broker publishes halves some time after the decision.
+    """
     reader = ClusterReader(url)
     try:
         until = time.monotonic() + within_s

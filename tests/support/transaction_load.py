@@ -1,4 +1,4 @@
-"""Transactions against a cluster whose brokers are killed: committed, rolled back, or left undecided."""
+"""Transactions against a cluster whose brokers are killed: committed, rolled back, or undecided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Wait in a test until a condition holds. The limit only ends a test that hangs: no outcome depends on how fast the machine is."""
+"""Wait in a test until a condition holds.
+
+The limit only ends a test that hangs: no outcome depends on the speed of the machine.
+"""
 
 import asyncio
 import time
@@ -7,7 +10,7 @@ from typing import Final
 
 __all__ = ["HANG_S", "eventually", "wait_until"]
 
-# More than ten times what the slowest of these steps takes, even while other programs keep every core busy.
+# More than ten times the slowest of these steps, even while other programs keep every core busy.
 HANG_S: Final = 120.0
 
 

@@ -1,7 +1,9 @@
-"""A year of a broker's timers in a minute: a real store on disk, real alarms, and a clock that jumps from one event to the next.
+"""A year of a broker's timers in a minute, with a real store on disk and real alarms.
 
-Everything that happens is drawn from a seed. Beside it stands a model, which is a dictionary: what waits, until when. A timer comes exactly once, at
-the slot of 10 ms in which it is due by the broker's clock, or as soon as a broker that was down is there again; or it was cancelled, and never comes.
+The clock jumps from one event to the next. A seed determines all events. The model is a dictionary
+of waiting timers and their due times. A timer fires exactly once: in the 10 ms slot in which it is
+due by the broker's clock, or as soon as a broker that was down is back. A cancelled timer never
+fires.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class YearReport:
     happened: Counter[str] = field(default_factory=Counter)
     message_bytes: int = 0
     rewritten_bytes: int = 0
-    most_rewritten: int = 0  # of one message, so many times
+    most_rewritten: int = 0  # the most times that one message was rewritten
 
     def __str__(self) -> str:
         happened = ", ".join(f"{what.replace('_', ' ')} {count}" for what, count in self.happened.most_common())
@@ -71,7 +73,7 @@ class YearReport:
 
 
 class SimulatedYear:
-    """One broker's year. ``live`` lets it happen, and raises ``AssertionError`` where something is not as it should be."""
+    """One broker's year. ``live`` runs it, and raises ``AssertionError`` on a broken invariant."""
 
     # What happens, and how often of a hundred inserts.
     EVENTS: ClassVar = {
@@ -334,7 +336,7 @@ class SimulatedYear:
         )  # one that was moved again and again may have waited for more than a year
 
     def _judge(self) -> None:
-        """Check that no timer waits or is lost, and that records were rewritten only by retention."""
+        """Check that no timer waits or is lost, and that only retention rewrote records."""
         assert len(self._fired) + len(self._cancelled) == self._sent
         assert self._store.state.parts.timers.count == 0
         for name, copies in self._copies.items():

@@ -1,14 +1,16 @@
-"""Fail points in the Python processes that Spark starts. Python imports this by itself where its folder is on the path, which tests arrange.
+"""Fail points in the Python processes that Spark starts.
 
-``LITEMQ_TEST_KILL=<point>@<n>`` kills everything of the driver's session with SIGKILL when the point is reached for the n-th time, and only then;
-``LITEMQ_TEST_KILL_COUNT`` names the file in which that is counted. The points are in Spark's own code and in ours, wrapped from here: no way
-through production code knows of them.
+Python imports this module by itself, because tests put its folder on the path.
+
+``LITEMQ_TEST_KILL=<point>@<n>`` kills the driver's session with SIGKILL when it reaches the point
+for the n-th time, and only then; the file ``LITEMQ_TEST_KILL_COUNT`` counts. This module wraps the
+points in Spark's code and in ours; production code contains none.
 
     before-commit    all tasks of a micro-batch have ended; the sink's commit is not yet called
-    after-commit     the sink's commit is done, Spark has not heard of it
-    <module>:<name>  before a function of a module is called; with a ``!`` behind it, when it has returned
+    after-commit     the sink's commit is done, Spark does not know it yet
+    <module>:<name>  before a call of the module's function; with ``!`` appended, after its return
 
-``LITEMQ_TEST_HOURS_OVER=1`` makes every hour one that is over to compaction, which leaves the current one alone.
+With ``LITEMQ_TEST_HOURS_OVER=1``, compaction includes the current hour.
 """
 
 from __future__ import annotations

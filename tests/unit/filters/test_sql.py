@@ -13,7 +13,8 @@ from litemq.format.record_encode import encode_record
 from litemq.format.record_view import RecordView
 from litemq.types import MessageType, Record, Stamp
 
-# A property is text to SQLite in one column, a number in a second and a truth in a third, as our rules say; so SQLite never converts.
+# A property is text to SQLite in one column, a number in a second and a truth value in a third, by
+# our rules; so SQLite never converts.
 NAMES = ("a", "b", "c")
 VALUES = st.none() | st.sampled_from(
     ["", "x", "xy", "X%", "0", "1", "-3", "2.5", "1e2", "true", "FALSE", " 7 ", "nan", "inf", "0x1", "订"]
@@ -189,7 +190,7 @@ RECORDS = st.builds(
 @settings(max_examples=400, deadline=None)
 @given(RECORDS, CONDITIONS)
 def test_conditions_agree_with_the_reference(record: Record, condition: Said) -> None:
-    # SQLite knows neither TYPE names nor our check of them: a literal that no type has is refused, and says nothing here.
+    # SQLite does not check TYPE names: if we refuse an unknown one, there is nothing to compare.
     try:
         holds = parse_condition(condition.ours).holds
     except FilterSyntaxError as error:

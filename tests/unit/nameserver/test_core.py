@@ -76,7 +76,7 @@ def test_the_list_of_brokers_has_all_their_facts() -> None:
     assert names.ask(Opcode.LIST_BROKERS, b"") is names.ask(Opcode.LIST_BROKERS, b"")
 
 
-# Two brokers of one name --------------------------------------------------------------------------------------------------------
+# Two brokers of one name --------------------------------------------------------------------------
 
 
 def test_a_restarted_broker_takes_its_name_over() -> None:
@@ -106,7 +106,7 @@ def test_a_second_broker_with_a_name_is_refused_while_the_first_is_alive(started
     assert names.route("orders") == {"a": 1}
 
 
-# Restarts of the NameServer -----------------------------------------------------------------------------------------------------
+# Restarts of the NameServer -----------------------------------------------------------------------
 
 
 def test_a_restarted_nameserver_gives_every_broker_a_new_lease() -> None:
@@ -193,7 +193,7 @@ def test_only_changes_are_saved() -> None:
     assert store.writes == 2  # it is silent now
 
 
-# Whoever means no good ----------------------------------------------------------------------------------------------------------
+# Invalid requests ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

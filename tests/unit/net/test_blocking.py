@@ -92,7 +92,7 @@ def test_a_silent_server_raises_a_timeout(monkeypatch: pytest.MonkeyPatch) -> No
         ours = socket.create_connection(address)
         theirs, _ = listener.accept()
     with theirs:
-        # It has greeted before it is asked to: however busy the machine is, that answer is not the one that is late.
+        # The greeting is sent in advance: however busy the machine is, that answer is not late.
         theirs.sendall(frame_prefix(1, Opcode.HELLO, Flag.ANSWER, 0))
         monkeypatch.setattr(socket, "create_connection", lambda *_, **__: ours)
         with (

@@ -11,7 +11,8 @@ from litemq.spark.fetch import decode
 from litemq.spark.schema import MESSAGE_SCHEMA
 from litemq.types import Record, Stamp
 
-records = b"".join(encode_record(Record("t", b"b" * n, tags=("a",), properties={"k": "v" * n}), Stamp()) for n in range(3))
+made = [Record("t", b"b" * n, tags=("a",), properties={"k": "v" * n}) for n in range(3)]
+records = b"".join(encode_record(record, Stamp()) for record in made)
 assert sum(batch.num_rows for batch in decode(records, MESSAGE_SCHEMA.names, "a")) == 3
 print(sorted({"pandas", "litemq.client.async_client", "litemq.client.engine.engine"} & set(sys.modules)))
 """

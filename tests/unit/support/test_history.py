@@ -16,7 +16,11 @@ def name(number: int, key: str = "k", producer: int = 1) -> Name:
 
 
 def good() -> History:
-    """Three messages acknowledged, one of which came twice to a second consumer; one unknown and stored, one unknown and not, one refused."""
+    """Return a history without problems.
+
+    Three messages are acknowledged, one of which was redelivered to a second consumer. Two are
+    unknown, one of them stored. One is refused.
+    """
     history = History()
     for number in range(6):
         history.begin(name(number))

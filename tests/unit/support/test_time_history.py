@@ -17,7 +17,7 @@ from support.time_history import (
 
 
 def good() -> TimeHistory:
-    """Timers of every fate, two jobs, and transactions that count, do not count, and are not decided."""
+    """Return timers of every outcome, two jobs, and transactions of each state."""
     acked, unknown = Outcome.ACKED, Outcome.UNKNOWN
     history = TimeHistory(late_within_ms=500)
     history.timers = {

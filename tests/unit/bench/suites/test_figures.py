@@ -6,7 +6,8 @@ from litemq.bench.suite import SUITES, load_suite
 from litemq.bench.workloads import load
 from support.waiting import HANG_S
 
-# Figures of members that come and go: their sessions last five seconds, in which a busy machine may not schedule them.
+# Figures of members that join and leave: their sessions last five seconds, in which a busy machine
+# may not schedule them.
 GROUP_FIGURES = ("unmoved_gap", "moved_resume")
 
 

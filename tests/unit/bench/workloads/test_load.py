@@ -46,8 +46,8 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> Ticks:
 @pytest.mark.parametrize("batch", [False, True])
 def test_what_is_sent_is_counted_and_can_be_read(batch: bool) -> None:
     async def use() -> tuple[LoadResult, LoadResult]:
-        async with AsyncClient(URL):  # the cluster lives as long as somebody is connected
-            told: list[int] = []
+        async with AsyncClient(URL):  # the cluster lives as long as a client is connected
+            reported: list[int] = []
             sent = await measure_send(
                 URL,
                 connections=2,
@@ -56,9 +56,9 @@ def test_what_is_sent_is_counted_and_can_be_read(batch: bool) -> None:
                 messages=3000,
                 durability="memory",
                 batch=batch,
-                progress=told.append,
+                progress=reported.append,
             )
-            assert told[-1] == 3000
+            assert reported[-1] == 3000
             return sent, await measure_consume(URL, messages=3000, seconds=HANG_S)
 
     sent, received = asyncio.run(use())
@@ -116,7 +116,7 @@ def test_how_long_must_be_said() -> None:
 
 
 def test_latency_counts_from_when_a_message_was_meant_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sender that stalls for 200 ms sends those messages late; their latency includes the stall."""
+    """A sender that stalls for 200 ms sends messages late; their latency includes the stall."""
     holds = [0.2]
 
     async def sleep(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Due times: at most a year ahead by the broker's clock, with a tolerance for the client's clock."""
+"""Due times: at most a year ahead by the broker's clock, with tolerance for the client's clock."""
 
 import pytest
 

@@ -1,5 +1,6 @@
-"""Redrive under any order of requests and stops: each dead letter ends once, and no message is lost or
-duplicated (I10).
+"""Redrive under any order of requests and stops.
+
+Each dead letter ends once, and no message is lost or duplicated (I10).
 """
 
 import asyncio

@@ -1,5 +1,6 @@
-"""Delivery under any order of requests, time and stops: every message ends once, acknowledged or as a
-dead letter.
+"""Delivery under any order of requests, time and stops.
+
+Every message ends once, acknowledged or as a dead letter.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def test_a_request_with_a_filter_waits_for_a_match(kind: Kind, tmp_path: Path) -
 def test_a_long_scan_is_interrupted_and_continues(
     wait_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other requests run in between, and no request is answered empty before the scan has reached the end."""
+    """Other requests run in between, and no answer is empty before the scan has reached the end."""
     monkeypatch.setattr(granting, "_LOOKING_SECONDS", 0)
 
     async def main() -> None:

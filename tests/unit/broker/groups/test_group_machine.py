@@ -1,5 +1,6 @@
-"""Members that join, leave, hang, lose their connections and answer late, in any order: no message is
-lost, no queue has two owners, and requests of a former owner are refused (I1, I2, I4).
+"""Members that join, leave, hang, lose their connections and answer late, in any order.
+
+No message is lost, no queue has two owners, and the broker refuses a former owner (I1, I2, I4).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ QUEUES = [QueueKey(16, queue_id) for queue_id in range(5)]
 
 
 class Reader:
-    """A member's own view: the queues that it believes to own, and its read and committed offsets."""
+    """A member's own view: the queues that it believes it owns, its read and committed offsets."""
 
     def __init__(self, session: int) -> None:
         self.session = session
@@ -30,7 +31,7 @@ class Reader:
 
 
 class Groups(RuleBasedStateMachine):
-    """The real ``Membership``, with a log of one number per queue and the broker's check of commits."""
+    """The real ``Membership``, with one number per queue as log, and the broker's commit check."""
 
     @initialize(strategy=st.sampled_from([Strategy.AVERAGE, Strategy.CONSISTENT_HASH]))
     def begin(self, strategy: Strategy) -> None:
@@ -45,7 +46,7 @@ class Groups(RuleBasedStateMachine):
         self.generations: dict[int, tuple[QueueKey, str]] = {}
 
     def _check(self, before: dict[QueueKey, int], changes: Changes) -> None:
-        """Check that a kept queue keeps its generation, and that only changed members are notified."""
+        """Check that kept queues keep their generation; only changed members hear of a change."""
         after = {key: owned.generation for key, owned in self.group.owners.items()}
         fenced = {generation for _, generation in changes.fenced}
         for key, generation in before.items():
@@ -157,13 +158,13 @@ class Groups(RuleBasedStateMachine):
 
     @rule()
     def broker_restarts(self) -> None:
-        """Restart the broker: it forgets members, but not offsets. Members notice at their next request."""
+        """Restart the broker: it forgets members, not offsets; members notice at a request."""
         self.group = Membership(QUEUES, self.numbers)
 
     @precondition(lambda self: self.group.members)
     @rule()
     def all_is_handled_in_the_end(self) -> None:
-        """Once the members are stable, every message is handled, and the queues are shared evenly."""
+        """Once the members are stable, they handle every message and share the queues evenly."""
         self.now += 1_000_000
         self.group.end_overdue(self.now)
         for name in ("a", "b"):

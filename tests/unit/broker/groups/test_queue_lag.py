@@ -14,7 +14,7 @@ from support.leases import Leaser
 
 
 class DeliveryStatistics(NamedTuple):
-    """The statistics of a group in a topic: all queues, and the retry queue last if there is one."""
+    """The statistics of a group in a topic: all queues, then the retry queue if there is one."""
 
     queues: tuple[QueueStatistics, ...]
     waiting_tries: int

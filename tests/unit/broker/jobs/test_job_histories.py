@@ -1,5 +1,6 @@
-"""Jobs under any order of changes, time, stops and crashes: no tick twice or early, and none lost except
-by the job's catch-up rule (I9).
+"""Jobs under any order of changes, time, stops and crashes.
+
+No tick runs twice or early, and none is lost except by the job's catch-up rule (I9).
 """
 
 import asyncio

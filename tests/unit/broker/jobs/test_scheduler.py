@@ -1,4 +1,4 @@
-"""The job scheduler: each tick once, missed ticks by the catch-up rule, overlapping runs by the overlap rule."""
+"""The job scheduler: each tick once; rules for missed ticks and for overlapping runs."""
 
 import logging
 from pathlib import Path
@@ -130,7 +130,7 @@ async def test_many_due_ticks_are_few_appends_and_other_work_runs_in_between() -
         (CatchUp.ALL, 3.5 * MINUTE, [1, 2, 3], 0),
         (CatchUp.SKIP, 3.5 * MINUTE, [], 3),
         (CatchUp.SKIP, 3 * MINUTE + 5, [3], 2),  # hardly late
-        (CatchUp.ONE, 2 * DAY + 30 * MINUTE + 5, [2 * 1440 + 30], 1000),  # at least so many
+        (CatchUp.ONE, 2 * DAY + 30 * MINUTE + 5, [2 * 1440 + 30], 1000),  # at least 1000
         (CatchUp.ALL, 3 * HOUR, list(range(120, 181)), 119),  # the window is an hour
         (CatchUp.ONE, MINUTE, [1], 0),
     ],

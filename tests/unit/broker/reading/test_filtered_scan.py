@@ -109,7 +109,8 @@ def test_a_scan_ends_when_its_time_is_up(store: Store, hot: bool, monkeypatch: p
 def test_records_that_are_not_in_memory_are_read_in_a_thread(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Scan(KEY, 0, _wanted("C"), 10, 1 << 20)
     monkeypatch.setattr(store, "is_hot", lambda _offset: False)
-    # Entries in memory rule the first one out; the second has two tags, so that its record decides, which is on disk.
+    # Entries in memory rule the first one out. The second has two tags, so its record on disk
+    # decides.
     assert scan_if_hot(store, asked) == ScanResult(b"", 1)
     assert scan_if_hot(store, asked._replace(first=1)) is None
     monkeypatch.setattr(store, "read_entries_if_hot", lambda *_: None)

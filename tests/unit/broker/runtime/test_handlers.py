@@ -1,4 +1,4 @@
-"""The table of requests: every request of a broker has one row, which names the permission that it needs."""
+"""The table of requests: every request of a broker has one row with the permission it needs."""
 
 import asyncio
 

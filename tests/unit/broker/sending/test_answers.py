@@ -1,4 +1,7 @@
-"""Answers to sends: at once or when the disk has confirmed them, with every offset if a request mixes timers and messages."""
+"""Answers to sends: immediate or after the disk's confirmation.
+
+If a request mixes timers and messages, its answer has every offset.
+"""
 
 import asyncio
 from pathlib import Path

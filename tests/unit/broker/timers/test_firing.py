@@ -1,4 +1,4 @@
-"""Delayed messages at a broker: fired once, when they are due, in the queue that they were sent to."""
+"""Delayed messages at a broker: fired once, when they are due, in the queue they were sent to."""
 
 import asyncio
 import logging

@@ -394,9 +394,8 @@ def test_timers_are_listed_in_pages(kind: Kind, tmp_path: Path, monkeypatch: pyt
             assert (counted.count, len(counted.timers), counted.is_end) == (2, 0, True)
             with_key = await _page(ann, key="m-3")
             assert ([timer.message_id for timer in with_key.timers], with_key.is_end) == (["m-3"], True)
-            monkeypatch.setattr(
-                "litemq.broker.timers.listing._MAX_WITH_KEY", 1
-            )  # so many have it that it is looked for in order
+            # With more timers of a key than the limit, the broker searches in order.
+            monkeypatch.setattr("litemq.broker.timers.listing._MAX_WITH_KEY", 1)
             with_key = await _page(ann, key="m-3", since=now + 36 * DAY)
             assert [timer.message_id for timer in with_key.timers] == ["m-3"]
             for wrong in ({"most": 0}, {"key": "k" * 256}, {"batch_id": "b" * 256}):

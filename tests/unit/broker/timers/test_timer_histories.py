@@ -1,5 +1,6 @@
-"""Timers under any order of sends, cancels, moves, time, stops and retention: each fires once, at its last
-due time, or never if it was cancelled (I8).
+"""Timers under any order of sends, cancels, moves, time, stops and retention.
+
+Each timer fires once, at its last due time, or never if it was cancelled (I8).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Timers are loaded while others fire: if retention holds the files, timers in memory still fire."""
+"""Timers load while others fire: if retention holds the files, timers in memory still fire."""
 
 from __future__ import annotations
 

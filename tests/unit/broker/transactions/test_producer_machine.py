@@ -1,5 +1,6 @@
-"""Transactions of producers under any order of requests, repeats, silence, stops and retention: each ends
-once, and is invisible before (I7).
+"""Transactions of producers under any order of requests, repeats, silence, stops and retention.
+
+Each transaction ends once, and is invisible before (I7).
 """
 
 import asyncio
@@ -138,7 +139,7 @@ class Transactions(BrokerMachine):
 
     @invariant()
     def look(self) -> None:
-        """Check that readers see a prefix of the messages of committed transactions, in order, each once."""
+        """Check that readers see a prefix of the committed messages, in order, each once."""
         if not hasattr(self, "store"):
             return
         for queue_id in range(QUEUES):

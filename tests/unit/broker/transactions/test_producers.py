@@ -578,7 +578,7 @@ def test_retention_carries_undecided_halves_forward(tmp_path: Path) -> None:
 
 
 def test_ten_thousand_transactions_end_once_each(tmp_path: Path) -> None:
-    """Some are committed twice, some rolled back after a commit, some decided by check-back, and some never."""
+    """Some are committed twice, some rolled back after a commit, some decided by check or never."""
 
     async def main() -> None:
         clock = FakeClock()

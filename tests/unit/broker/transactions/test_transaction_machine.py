@@ -1,5 +1,6 @@
-"""Sink transactions under any order of requests, repeats, stops and retention: each committed record is
-published once, and no other (I7).
+"""Sink transactions under any order of requests, repeats, stops and retention.
+
+Each committed record is published once, and no other (I7).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Sink transactions: halves are invisible until they are committed, and then published exactly once."""
+"""Sink transactions: halves are invisible until committed, and then published exactly once."""
 
 import asyncio
 import os
@@ -431,7 +431,7 @@ def test_a_restarted_broker_publishes_decided_halves(tmp_path: Path) -> None:
 
 
 def test_the_plan_stays_with_the_last_decision(tmp_path: Path) -> None:
-    """If a driver dies after the first of several brokers has decided, the plan for the others is stored there."""
+    """If a driver dies after the first broker has decided, that broker has the others' plan."""
 
     async def decide() -> None:
         async with _job("disk", tmp_path) as (job, broker):

@@ -1,4 +1,4 @@
-"""Reading from the archive, then from the broker: every message once, in order, as it was stored."""
+"""Reading from the archive, then from the broker: every message once, in order, as stored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _by_queue(messages: Iterable[Message]) -> dict[int, list[MessageFields]]:
 async def _filled(
     cluster: ColdCluster, mq: AsyncClient, *, unarchived: int = 10, hole: range = range(0)
 ) -> dict[int, list[MessageFields]]:
-    """A topic of which the broker has the last tenth or so, and the archive all but the last few."""
+    """Fill a topic: the broker has about the last tenth, the archive all but the last few."""
     await mq.admin.create_topic("orders", queues=QUEUES, archived="block")
     batch = [
         OutgoingMessage(

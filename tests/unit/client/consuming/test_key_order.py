@@ -111,7 +111,7 @@ class OrderMachine(RuleBasedStateMachine):
     def is_taken(self) -> tuple[int, str, int] | None:
         taken = self.order.take()
         if taken is None:
-            # If nothing can be taken, the first message of each lane is delivered or waits for its retry.
+            # If nothing can be taken, each lane's first message is delivered or waits for a retry.
             for lane, sent in self.sent.items():
                 assert sent == self.done[lane] or lane in self.taken or lane in self.waiting
             return None

@@ -22,7 +22,7 @@ URL = "memory://dead-letters"
 
 
 def _with(test: Callable[[AsyncClient, MemoryCluster], Awaitable[None]]) -> None:
-    """Run a test with a client, and the cluster that it uses: ten messages are in queue 0 of "orders"."""
+    """Run a test with a client and its cluster, which has ten messages in queue 0 of "orders"."""
 
     async def main() -> None:
         cluster = MemoryCluster()

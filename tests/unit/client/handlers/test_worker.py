@@ -165,7 +165,7 @@ def test_batches() -> None:
     run(test)
 
 
-# Failing ----------------------------------------------------------------------------------------------------------------------
+# Failing ------------------------------------------------------------------------------------------
 
 
 class Watching(Plugin):
@@ -229,7 +229,7 @@ def test_of_a_batch_that_fails_only_what_was_not_settled_comes_again() -> None:
     run(test)
 
 
-# Time limits ------------------------------------------------------------------------------------------------------------------
+# Time limits --------------------------------------------------------------------------------------
 
 
 def test_a_coroutine_that_takes_too_long_is_cancelled_and_has_failed() -> None:
@@ -314,7 +314,7 @@ def test_threads_that_hang_wear_the_process_out(monkeypatch: pytest.MonkeyPatch,
         release.set()
 
 
-# The breaker ------------------------------------------------------------------------------------------------------------------
+# The breaker --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -406,7 +406,7 @@ def test_errors_of_the_message_do_not_pause_a_handler() -> None:
     run(test)
 
 
-# Stopping ---------------------------------------------------------------------------------------------------------------------
+# Stopping -----------------------------------------------------------------------------------------
 
 
 def test_the_first_signal_lets_what_runs_finish(caplog: pytest.LogCaptureFixture) -> None:
@@ -517,7 +517,7 @@ def test_a_signal_stops_a_synchronous_client_too(monkeypatch: pytest.MonkeyPatch
         assert [message.body for message in mq.receive("orders", group_id="g", wait=HANG_S)] == [b"1", b"2"]
 
 
-# What is said wrongly ---------------------------------------------------------------------------------------------------------
+# Invalid options ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Imports of many jobs: which broker gets each of them, in how many requests, and which are refused."""
+"""Imports of many jobs: the broker of each job, the number of requests, and refused jobs."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -138,9 +138,15 @@ def test_a_fork_is_noticed(mq: Client) -> None:
 
 
 def test_importing_litemq_is_light() -> None:
-    program = "import sys, litemq; sys.exit(any(name.startswith(('litemq.client', 'litemq.storage', 'numpy', 'google')) for name in sys.modules))"
+    program = (
+        "import sys, litemq; sys.exit(any("
+        "name.startswith(('litemq.client', 'litemq.storage', 'numpy', 'google')) for name in sys.modules))"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
-    program = "import sys, litemq; litemq.Client; sys.exit(any(name.startswith(('litemq.storage', 'litemq.broker')) for name in sys.modules))"
+    program = (
+        "import sys, litemq; litemq.Client; sys.exit(any("
+        "name.startswith(('litemq.storage', 'litemq.broker')) for name in sys.modules))"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

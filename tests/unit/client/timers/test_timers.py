@@ -27,7 +27,7 @@ def _fact(message_id: str, due: int, state: ScheduledState = ScheduledState.SCHE
 
 
 class TwoBrokers:
-    """A ``TimerEngine``, and as much of an engine as is needed: each broker has some messages, and gives them out two at a time."""
+    """A ``TimerEngine`` and the needed part of an engine: brokers answer two messages at a time."""
 
     def __init__(self, first: list[TimerInfo], second: list[TimerInfo], *, silent: Sequence[str] = ()) -> None:
         self.facts = {"one": first, "two": second}

@@ -232,6 +232,9 @@ def test_no_records_no_batches() -> None:
 
 
 def test_without_pyarrow_the_error_names_the_extra() -> None:
-    program = "import sys; sys.modules['pyarrow'] = None\ntry:\n import litemq.format.arrow.batches\nexcept Exception as error: print(error)"
+    program = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "try:\n import litemq.format.arrow.batches\nexcept Exception as error: print(error)"
+    )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout == "reading records as Arrow needs an optional library: pip install 'litemq[arrow]'\n"

@@ -24,7 +24,7 @@ STRINGS = pa.list_(pa.string())
 MAP = pa.map_(pa.string(), pa.string())
 
 
-# Stored -----------------------------------------------------------------------------------------------------------------------
+# Stored -------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.tuples(RECORDS, STAMPS), min_size=1, max_size=6))
@@ -112,7 +112,7 @@ def test_every_column_is_needed() -> None:
     assert encode_stored(_rows()[1].drop_columns(["store_host", "status"])).data  # null for version 2
 
 
-# Sent -------------------------------------------------------------------------------------------------------------------------
+# Sent ---------------------------------------------------------------------------------------------
 
 MESSAGES = st.fixed_dictionaries(
     {

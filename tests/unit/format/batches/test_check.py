@@ -70,7 +70,7 @@ def test_both_accept_every_valid_batch(batch: list[tuple[Record, Stamp]], stage:
     assert len(columns) == len(batch)
 
 
-# Where a changed byte reaches the deeper rules: lengths, attributes, times, the strings; and anywhere.
+# Positions whose change reaches the deeper rules: lengths, attributes, times, strings; and any.
 PLACES = st.one_of(
     st.integers(12, 63), st.integers(64, 87), st.integers(104, 143), st.integers(144, 400), st.integers(8, 400)
 )

@@ -45,7 +45,8 @@ def test_places_that_follow_from_the_tables() -> None:
 def test_a_file_with_parsed_topics_and_settings_of_spark(tmp_path: Path) -> None:
     file = tmp_path / "archive.toml"
     file.write_text(
-        '[parsed.topics]\norders = "variant"\n"a.b" = "id bigint, n int"\n[spark.settings]\n"spark.driver.memory" = "2g"\n'
+        '[parsed.topics]\norders = "variant"\n"a.b" = "id bigint, n int"\n'
+        '[spark.settings]\n"spark.driver.memory" = "2g"\n'
     )
     config: ArchiveConfig = build(ARCHIVE, resolve(ARCHIVE, flags={}, environment={}, file=file))
     assert dict(config.parsed) == {"orders": "variant", "a.b": "id bigint, n int"}

@@ -7,7 +7,8 @@ from litemq.spark.pipelines.failures import litemq_error
 def test_ours_is_found_in_what_spark_says() -> None:
     error = litemq_error(
         RuntimeError(
-            "[STREAM_FAILED] Query\nTraceback\nlitemq.errors.DataLossError: orders/a/0: offsets 1 … 4 are gone\n\tat java"
+            "[STREAM_FAILED] Query\nTraceback\n"
+            "litemq.errors.DataLossError: orders/a/0: offsets 1 … 4 are gone\n\tat java"
         )
     )
     assert isinstance(error, DataLossError)

@@ -43,7 +43,7 @@ def options(**given: object) -> ReadOptions:
 
 
 def never(_queue: QueueBounds, _ms: int) -> int:
-    raise AssertionError("nobody asked for a time")
+    raise AssertionError("the plan needs no time")
 
 
 # Which queues
@@ -208,9 +208,16 @@ def test_no_more_than_allowed_and_in_the_end_everything(queues: dict[str, tuple[
 # Tasks
 
 _SPANS = st.lists(
-    st.builds(lambda b, t, q, first, n: QueueSpan(b, t, q, first, first + n), st.sampled_from("ab"), st.sampled_from(["t", "u"]), st.integers(0, 3), st.integers(0, 9), st.integers(1, 9000)),
+    st.builds(
+        lambda b, t, q, first, n: QueueSpan(b, t, q, first, first + n),
+        st.sampled_from("ab"),
+        st.sampled_from(["t", "u"]),
+        st.integers(0, 3),
+        st.integers(0, 9),
+        st.integers(1, 9000),
+    ),
     unique_by=lambda span: span[:3],
-)  # fmt: skip
+)
 
 
 @given(_SPANS, st.integers(1, 9) | st.none(), st.integers(1, 5000) | st.none(), st.integers(1, 4000))
