@@ -79,7 +79,7 @@ def test_install_up_send_tail(litemq: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.wheel
-def test_it_stops_when_told(litemq: Path, tmp_path: Path) -> None:
+def test_up_stops_on_sigterm(litemq: Path, tmp_path: Path) -> None:
     with _typed([str(litemq), "up"], tmp_path, _environment()) as up:
         up.wait_for("LiteMQ is ready")
         assert up.stop() == 0

@@ -80,7 +80,7 @@ def stop_at_once(worker: Running) -> None:
     assert worker.stop(signal.SIGTERM) == 0
 
 
-def test_it_runs_handlers_and_stops_when_told(environment: dict[str, str]) -> None:
+def test_it_runs_handlers_and_stops_after_a_signal(environment: dict[str, str]) -> None:
     call(environment, "sums", 1, 2)
     with worker(
         environment, "--concurrency", "4", "--processes", "2", "--shutdown-timeout", f"{FOR_EVER_S:g}s"

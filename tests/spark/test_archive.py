@@ -155,7 +155,7 @@ class _InTwoHours:
         return time.time() + 7200
 
 
-def test_bodies_are_parsed_once_and_what_would_not_parse_is_told(
+def test_bodies_are_parsed_once_and_unparsed_bodies_are_recorded(
     spark: SparkSession, servers: Servers, tmp_path: Path, kind: TableFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free, given = f"free-{kind}", f"given-{kind}"
@@ -237,7 +237,7 @@ def test_what_cannot_be_done_is_said_in_our_words(spark: SparkSession, servers: 
         Archive(spark, replace(config, checkpoint=str(tmp_path / "new")))
     with pytest.raises(CheckpointMismatchError, match="is the checkpoint of another table"):
         Archive(spark, replace(config, table=str(tmp_path / "other"), checkpoint=config.checkpoint_location))
-    nobody = replace(config, topics=(), topic_pattern="nobody-.*", table=str(tmp_path / "empty"))
+    unmatched = replace(config, topics=(), topic_pattern="unmatched-.*", table=str(tmp_path / "empty"))
     said: list[str] = []
-    Archive(spark, nobody, print_line=said.append).run(once=True)
+    Archive(spark, unmatched, print_line=said.append).run(once=True)
     assert said == ["no topic to archive yet"]

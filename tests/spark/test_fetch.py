@@ -107,7 +107,7 @@ def test_reading_goes_on_when_the_broker_comes_back(servers: Servers, reader: Cl
     assert offsets == [*range(span.begin, span.end)]
 
 
-def test_somebody_who_stops_reading_leaves_nothing_behind(reader: ClusterReader) -> None:
+def test_a_fetch_that_stops_early_does_not_affect_the_next_one(reader: ClusterReader) -> None:
     span = span_of(bounds_of(reader, "fetched")[0])
     first = next(iter(reader.fetch(span, chunk_bytes=10_000)))
     again = [bytes(records) for records in reader.fetch(span, chunk_bytes=10_000)]
@@ -119,7 +119,7 @@ def test_a_thread_has_one_link_to_a_cluster(filled: str) -> None:
     assert thread_cluster(filled) is thread_cluster(filled)
 
 
-def test_nobody_there() -> None:
+def test_no_nameserver_answers() -> None:
     with pytest.raises(
         NoRouteError, match=r"no NameServer answers at litemq://127.0.0.1:1: .* Start one with `litemq up`"
     ):

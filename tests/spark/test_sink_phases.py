@@ -137,7 +137,7 @@ def test_a_driver_that_dies_between_two_brokers(cluster: Cluster) -> None:
     assert cluster.bodies(topic, 44) == sorted(_rows(40) + _rows(4, "next"))
 
 
-def test_an_aborted_batch_is_written_anew(cluster: Cluster) -> None:
+def test_an_aborted_batch_is_written_again(cluster: Cluster) -> None:
     topic = cluster.create("aborted")
     cluster.write(topic, "aborted", 0, _rows(20), attempt=1)
     abort(cluster.blocking.ask, cluster.names, "aborted", 0)

@@ -121,7 +121,7 @@ def test_a_stream_that_begins_with_the_latest(query: Query, mq: litemq.Client, t
     assert query.bodies == [*range(10, 15)]
 
 
-def test_a_topic_created_anew(query: Query, mq: litemq.Client, topic: str) -> None:
+def test_a_recreated_topic(query: Query, mq: litemq.Client, topic: str) -> None:
     mq.admin.create_topic(topic, queues=1)
     send(mq, topic, 0, 10)
     query.run()

@@ -87,7 +87,7 @@ def problems(history: History) -> list[str]:
         _lost,
         _repeated,
         _came_from_nowhere,
-        _not_as_told,
+        _receipt_differs,
         _two_values,
         _not_delivered,
         _queue_not_in_order,
@@ -128,7 +128,7 @@ def _came_from_nowhere(history: History) -> Iterator[str]:
             yield f"{name} was refused, and is in the log at {position}"
 
 
-def _not_as_told(history: History) -> Iterator[str]:
+def _receipt_differs(history: History) -> Iterator[str]:
     """A receipt names the position of its message."""
     stored = dict(history.log)
     for name, position in history.receipts.items():
@@ -181,5 +181,5 @@ def _key_not_in_order(history: History) -> Iterator[str]:
         if position != (broker, queue):
             yield f"I4: key {name.key} of producer {name.producer} is in {position} and in {(broker, queue)}"
         elif name.number < number:
-            yield f"I4: {name} stands behind number {number} of the same key"
+            yield f"I4: {name} comes after number {number} of the same key"
         last[name.producer, name.key] = (name.number, (broker, queue))

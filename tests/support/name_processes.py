@@ -24,7 +24,7 @@ from support.waiting import HANG_S
 HEARTBEAT_MS: Final = 100
 LEASE_MS: Final = int(10 * HANG_S * 1000)
 QUICK: Final = {"heartbeat_interval_ms": HEARTBEAT_MS, "heartbeat_timeout_ms": LEASE_MS, "route_update_interval_ms": 50}
-SHORT_LEASE: Final = {"heartbeat_timeout_ms": 1000}  # a NameServer that stood still for half of it ends no lease
+SHORT_LEASE: Final = {"heartbeat_timeout_ms": 1000}  # a NameServer that pauses for half of it ends no lease
 
 
 @contextlib.asynccontextmanager

@@ -22,7 +22,7 @@ from litemq.types import DeadReason, Record, RecordKind, Stamp
 
 ORIGINAL = Record("orders", b"body", "m-1", ("red",), ("o-1", "c-7"), {"a": "b"}, sharding_key="ann", priority=200)
 STAMP = Stamp(4096, 7, 1_000, -1, 16, 3, 1, RecordKind.MESSAGE, 0)
-STORY = DeadLetterHistory(
+HISTORY = DeadLetterHistory(
     DeadReason.MAX_RETRY,
     "timeout",
     "billing",
@@ -38,19 +38,19 @@ STORY = DeadLetterHistory(
 
 def test_a_dead_letter_has_the_id_and_the_complete_original() -> None:
     original = encode_record(ORIGINAL, STAMP)
-    letter = decode_record(encode_dead_letter(original, STORY), stage=Stage.SENT).record
-    assert (letter.topic, letter.message_id, letter.tags, letter.keys) == (
+    dead_letter = decode_record(encode_dead_letter(original, HISTORY), stage=Stage.SENT).record
+    assert (dead_letter.topic, dead_letter.message_id, dead_letter.tags, dead_letter.keys) == (
         "%DLQ%orders",
         "m-1",
         ("red",),
         ("o-1", "c-7"),
     )
-    assert letter.topic == dead_topic("orders")
-    assert letter.body == original
-    assert original_record(letter) == decode_record(original)
-    assert history_from_properties(letter.properties) == STORY
-    assert letter.properties["litemq-reason"] == "1"
-    assert letter.properties["litemq-dead-at"] == "1234"
+    assert dead_letter.topic == dead_topic("orders")
+    assert dead_letter.body == original
+    assert original_record(dead_letter) == decode_record(original)
+    assert history_from_properties(dead_letter.properties) == HISTORY
+    assert dead_letter.properties["litemq-reason"] == "1"
+    assert dead_letter.properties["litemq-dead-at"] == "1234"
 
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -104,7 +104,7 @@ def test_an_invalid_history_is_empty() -> None:
         {"litemq-reason": "99", "litemq-count": "-4", "litemq-dead-at": "٣"}
     ) == DeadLetterHistory(DeadReason.CONSUME_ERROR)
     assert history_from_properties({"litemq-detail": UNDECODABLE}).is_undecodable
-    assert not STORY.is_undecodable
+    assert not HISTORY.is_undecodable
 
 
 def test_another_message_is_not_a_dead_letter() -> None:
@@ -113,11 +113,11 @@ def test_another_message_is_not_a_dead_letter() -> None:
 
 
 def test_a_refused_record_has_no_stamp() -> None:
-    letter = decode_record(
+    dead_letter = decode_record(
         encode_dead_letter(encode_record(ORIGINAL), DeadLetterHistory(DeadReason.QUEUE_FULL)), stage=Stage.SENT
     ).record
-    assert original_record(letter).stamp is None
-    assert original_record(letter).record == ORIGINAL
+    assert original_record(dead_letter).stamp is None
+    assert original_record(dead_letter).record == ORIGINAL
 
 
 @pytest.mark.parametrize(
@@ -139,4 +139,4 @@ def test_a_refused_record_has_no_stamp() -> None:
     ],
 )
 def test_all_criteria_must_match(selection: DeadSelection, is_meant: bool) -> None:
-    assert selection.matches("m-1", STORY) is is_meant
+    assert selection.matches("m-1", HISTORY) is is_meant

@@ -19,8 +19,8 @@ from support.names import Names, broker_facts
 def test_a_broker_is_in_the_routes_while_it_sends_heartbeats() -> None:
     names = Names()
     assert not names.heartbeat("a")
-    told = names.register(broker_facts("a", orders=4))
-    assert (told.known, told.heartbeat_ms, told.lease_ms) == (True, 1000, 5000)
+    answer = names.register(broker_facts("a", orders=4))
+    assert (answer.known, answer.heartbeat_ms, answer.lease_ms) == (True, 1000, 5000)
     for _ in range(10):
         names.pass_time(1)
         assert names.heartbeat("a")
@@ -159,7 +159,7 @@ class _Moody(EmbeddedStore):
     def _write(self) -> None:
         self.writes += 1
         if self.fails:
-            raise StorageError("no room")
+            raise StorageError("disk full")
 
 
 def test_routes_do_not_depend_on_a_failing_store(caplog: pytest.LogCaptureFixture) -> None:

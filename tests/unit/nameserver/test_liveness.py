@@ -42,7 +42,7 @@ def test_time_in_which_the_process_was_suspended_does_not_count() -> None:
     liveness.register("a", 0)
     liveness.register("b", 0)
     assert liveness.expire(500) == []
-    assert liveness.expire(60_000) == []  # the process stood still for a minute
+    assert liveness.expire(60_000) == []  # the process paused for a minute
     assert liveness.record_heartbeat("b", 60_100)
     for now in range(60_500, 65_000, 500):
         assert liveness.expire(now) == []

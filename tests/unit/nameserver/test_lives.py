@@ -77,7 +77,7 @@ class Lives(RuleBasedStateMachine):
             broker.heard_at = self.now  # a new lease for every broker
 
     @rule(seconds=st.floats(10, 100))
-    def the_nameserver_stands_still(self, seconds: float) -> None:
+    def the_nameserver_pauses(self, seconds: float) -> None:
         self.names.clock.advance(seconds)
         self.names.server.sweep()
         for broker in self.model.values():

@@ -25,8 +25,8 @@ async def _register(client: Client) -> Registered:
 def test_a_broker_registers_and_expires(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_nameserver(tmp_path / "long") as port, Client.connect(port) as client:
-            told = await _register(client)
-            assert (told.known, told.heartbeat_ms, told.lease_ms) == (True, HEARTBEAT_MS, LEASE_MS)
+            answer = await _register(client)
+            assert (answer.known, answer.heartbeat_ms, answer.lease_ms) == (True, HEARTBEAT_MS, LEASE_MS)
             assert await client.route("orders") == {"a": 1000}
         async with running_nameserver(tmp_path / "short", **SHORT_LEASE) as port, Client.connect(port) as client:
             lease_ms = (await _register(client)).lease_ms

@@ -13,7 +13,7 @@ from litemq.spark.worker_python import worker_python
 
 
 @pytest.fixture(autouse=True)
-def _nothing_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_spark_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -54,11 +54,11 @@ def store_what_was_refused(history: History) -> None:
     history.log.append((name(5), position(4)))
 
 
-def store_what_nobody_sent(history: History) -> None:
+def store_an_unsent_message(history: History) -> None:
     history.log.append((name(99), position(4)))
 
 
-def tell_another_place(history: History) -> None:
+def acknowledge_another_position(history: History) -> None:
     history.receipts[name(0)] = position(7)
 
 
@@ -105,13 +105,13 @@ def spread_a_key(history: History) -> None:
 
 
 @pytest.mark.parametrize(
-    ("break_it", "told"),
+    ("break_it", "problem"),
     [
         (lose, "I1: .* acknowledged .* not in the log"),
         (store_twice, "I3: .* 2 times"),
         (store_what_was_refused, "was refused, and is in the log"),
-        (store_what_nobody_sent, "never sent"),
-        (tell_another_place, "has a receipt for"),
+        (store_an_unsent_message, "never sent"),
+        (acknowledge_another_position, "has a receipt for"),
         (show_something_else, "I2: at .* one reader read"),
         (store_something_else, "I2: at .* one reader read"),
         (never_deliver, "I1: .* never saw it"),
@@ -120,14 +120,14 @@ def spread_a_key(history: History) -> None:
         (read_backwards, "I4: consumer 0 of g read"),
         (read_again, "I4: consumer 0 of g read"),
         (pass_by, "I4: consumer 0 of g read"),
-        (change_the_order, "I4: .* stands behind number 1"),
+        (change_the_order, "I4: .* comes after number 1"),
         (spread_a_key, "I4: key k of producer 1 is in"),
     ],
 )
-def test_each_way_to_be_wrong_is_told(break_it: Callable[[History], None], told: str) -> None:
+def test_each_problem_is_reported(break_it: Callable[[History], None], problem: str) -> None:
     history = good()
     break_it(history)
-    with pytest.raises(AssertionError, match=told):
+    with pytest.raises(AssertionError, match=problem):
         raise AssertionError("\n".join(problems(history)))
 
 
@@ -140,7 +140,7 @@ def test_without_a_key_order_does_not_matter() -> None:
     assert problems(history) == []
 
 
-def test_only_the_first_problems_of_a_kind_are_told() -> None:
+def test_only_the_first_problems_of_a_kind_are_listed() -> None:
     history = History()
     for number in range(100):
         history.begin(name(number))

@@ -135,7 +135,7 @@ def test_latency_counts_from_when_a_message_was_meant_to_be_sent(monkeypatch: py
     assert result.latency_ms[90.0] > 90  # 200 of 500 waited, evenly between 0 and 200 ms
 
 
-def test_failures_are_counted_and_the_first_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_are_counted_and_the_first_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = 0
 
     async def refuse(_self: AsyncClient, _topic: str, _body: bytes) -> None:

@@ -151,7 +151,7 @@ def test_a_redrive_keeps_its_rate_and_can_be_cancelled(desk: Desk) -> None:
         desk.fill(100)
         write_dead_letters(desk.store, "orders", 2, range(100))
         redrive = desk.redrives.begin("orders", DeadSelection(), messages_per_s=50)
-        await eventually(lambda: redrive.done == 5)  # a tenth of a second's worth at once, and time stands still
+        await eventually(lambda: redrive.done == 5)  # a tenth of a second's worth; the clock does not advance
         desk.clock.advance(0.1)
         await eventually(lambda: redrive.done == 10)
         assert desk.redrives.cancel(redrive.redrive_id) is redrive
@@ -255,7 +255,7 @@ def test_edited_records_must_match_their_dead_letters(desk: Desk) -> None:
         with pytest.raises(InvalidArgumentError, match="not of topic 'others'"):
             await desk.redrives.send_edited("others", dead_letters[:1], others)
         message = desk.queue()[0].commitlog_offset
-        assert await desk.redrives.send_edited("orders", [message], orders) == [False]  # no dead letter stands there
+        assert await desk.redrives.send_edited("orders", [message], orders) == [False]  # no dead letter is there
         assert desk.store.log_end >= end
         assert desk.reader.topics() == {"orders": 3}
 

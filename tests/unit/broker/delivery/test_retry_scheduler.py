@@ -52,7 +52,7 @@ def test_a_failed_try_is_retried_later_with_a_higher_count(kind: Kind, tmp_path:
             assert await ann.fail(got[1], delay_ms=500) == []
             assert await ann.ack(got[0], got[2]) == []
             progress = broker.context.store.state.parts.progress
-            assert progress.offsets["billing", QueueKey(16, 0)] == 3, "a try that waits is settled where it stood"
+            assert progress.offsets["billing", QueueKey(16, 0)] == 3, "a waiting retry is settled in its queue"
             clock.advance(0.4)
             await _fire(broker)
             assert await ann.ask_for() == []

@@ -124,11 +124,11 @@ def test_old_timers_are_read_without_blocking_the_loop(
             monkeypatch.setattr(CommitLog, "is_hot", lambda *_: False)
             read = store.read_pending
 
-            def read_by_somebody(timers: Sequence[Timer]) -> list[bytes]:
+            def recorded_read(timers: Sequence[Timer]) -> list[bytes]:
                 on_the_loop.append(current_thread() is main_thread())
                 return read(timers)
 
-            monkeypatch.setattr(store, "read_pending", read_by_somebody)
+            monkeypatch.setattr(store, "read_pending", recorded_read)
             if not there:
                 monkeypatch.setattr(OpenFile, "read_if_cached", lambda *_: None)
             ann = Asking(broker)

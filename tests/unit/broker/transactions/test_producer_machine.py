@@ -88,7 +88,7 @@ class Transactions(BrokerMachine):
                 self.states[name] = outcome
 
     @rule(outcome=st.sampled_from([TX_COMMITTED, TX_ROLLED_BACK, TX_UNDECIDED]), most=st.integers(1, 4))
-    def somebody_answers(self, outcome: int, most: int) -> None:
+    def a_producer_answers(self, outcome: int, most: int) -> None:
         asked, records = self.ask(self.producer.poll(most=most))
         assert len(asked) <= most
         at = 0

@@ -71,7 +71,7 @@ def test_a_smaller_scale_is_not_for_publication() -> None:
     assert RUNNER.invoke(app, ["bench", "suite", "format", "--scale", "0.5", "--check"]).exit_code == 2
 
 
-def test_a_disk_without_room_is_said_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_refused_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("litemq.storage.files.disk.Disk.used_fraction", lambda _disk, _path: 0.86)
     result = RUNNER.invoke(app, ["bench", "suite", "format"])
     assert isinstance(result.exception, DiskFullError)

@@ -118,7 +118,7 @@ def test_why(desk: Desk) -> None:
     assert result.exit_code == 0
     assert result.stdout.startswith("not consumed because it is a dead letter since ")
     assert f"litemq dlq redrive orders --id {desk.ids[0]}" in result.stdout
-    told = desk.json("message", "why", desk.ids[0], "--group", "shipping", "--topic", "orders")
-    assert isinstance(told, dict)
-    assert (told["verdict"], told["topic"]) == ("before-start", "orders")
+    answer = desk.json("message", "why", desk.ids[0], "--group", "shipping", "--topic", "orders")
+    assert isinstance(answer, dict)
+    assert (answer["verdict"], answer["topic"]) == ("before-start", "orders")
     assert desk.run("message", "why", "none", "--group", "billing").exit_code == EXIT_NOT_FOUND

@@ -33,7 +33,7 @@ def test_without_java_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         run("run", "archive")
 
 
-def test_a_wrong_setting_is_told_before_anything_begins(tmp_path: Path) -> None:
+def test_a_wrong_setting_is_refused_before_the_pipeline_starts(tmp_path: Path) -> None:
     file = tmp_path / "archive.toml"
     file.write_text('[table]\nformat = "iceberg"\n')
     with pytest.raises(ConfigurationError, match="choose delta or delta-spark or parquet"):

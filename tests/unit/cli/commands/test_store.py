@@ -174,7 +174,7 @@ def test_export_and_import_carry_messages_to_another_directory(tmp_path: Path, d
     store.close()
 
 
-def test_export_overwrites_only_when_told_to(tmp_path: Path, directory: Path) -> None:
+def test_export_overwrites_only_with_force(tmp_path: Path, directory: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"mine")
     assert isinstance(RUNNER.invoke(app, _export(directory, file)).exception, InvalidArgumentError)

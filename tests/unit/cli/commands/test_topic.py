@@ -35,8 +35,8 @@ def test_whether_retention_waits_is_chosen_and_shown(desk: Desk) -> None:
     )
     altered = desk.run("alter", "orders", "--archived", "block", "--archive-wait", "0")
     assert altered.output.startswith("topic orders: 1 queues, 0 messages, archived: block\n")
-    told = json.loads(desk.run("describe", "orders", "--format", "json").output)["settings"]
-    assert (told["archived"], told["archive_wait_ms"]) == ("block", 0)
+    shown = json.loads(desk.run("describe", "orders", "--format", "json").output)["settings"]
+    assert (shown["archived"], shown["archive_wait_ms"]) == ("block", 0)
     assert desk.run("alter", "orders", "--archived", "drop").exit_code == EXIT_USAGE
 
 
@@ -50,6 +50,6 @@ def test_how_far_an_archive_is_and_where(desk: Desk) -> None:
         mq.admin.archived_through("orders", "/lake", {(queue.broker, 0): 3})
     shown = desk.run("archive", "orders")
     assert shown.output.startswith("topic orders: archived in /lake, last report at 20")
-    told = json.loads(desk.run("archive", "orders", "--moved-to", "/elsewhere", "--format", "json").output)
-    assert told["location"] == "/elsewhere"
-    assert told["queues"] == [{"broker": queue.broker, "queue": 0, "from": 0, "to": 3, "behind": 2}]
+    moved = json.loads(desk.run("archive", "orders", "--moved-to", "/elsewhere", "--format", "json").output)
+    assert moved["location"] == "/elsewhere"
+    assert moved["queues"] == [{"broker": queue.broker, "queue": 0, "from": 0, "to": 3, "behind": 2}]

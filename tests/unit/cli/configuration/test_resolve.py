@@ -66,7 +66,7 @@ def test_a_file_that_is_not_there() -> None:
         resolve(BROKER, flags={}, environment={}, file=Path("missing.toml"))
 
 
-def test_what_the_program_refuses_is_told_with_its_place() -> None:
+def test_a_refused_value_is_reported_with_its_origin() -> None:
     with pytest.raises(ConfigurationError, match="LITEMQ_BROKER_PORT: port=70000: choose"):
         build(BROKER, resolve(BROKER, flags={}, environment={"LITEMQ_BROKER_PORT": "70000"}))
     with pytest.raises(ConfigurationError, match="--port: write a whole number"):

@@ -64,9 +64,9 @@ def test_they_are_listed_by_topic_and_by_group() -> None:
             [3],
             Death(group="audit", reason=DeadReason.CONSUME_ERROR, error="KeyError: 3", dead_at=_dead_at(2)),
         )
-        letters = mq.dead_letters("orders")
-        assert await letters.count() == 4
-        found = await letters.select()
+        dead_letters = mq.dead_letters("orders")
+        assert await dead_letters.count() == 4
+        found = await dead_letters.select()
         assert [(one.keys, one.group_id, one.reason) for one in found[2:]] == [
             (("o-2",), "billing", DeadReason.MAX_RETRY),
             (("o-3",), "audit", DeadReason.CONSUME_ERROR),
@@ -77,7 +77,7 @@ def test_they_are_listed_by_topic_and_by_group() -> None:
             "worker-1",
             _moment(1),
         )
-        assert len(await letters.select(most=2)) == 2
+        assert len(await dead_letters.select(most=2)) == 2
         for selection, number in (
             ({"reasons": "max_retry"}, 3),
             ({"reasons": [DeadReason.MAX_RETRY, "consume-error"]}, 4),
@@ -88,14 +88,14 @@ def test_they_are_listed_by_topic_and_by_group() -> None:
             ({"ids": found[0].message_id}, 1),
             ({"undecodable": True}, 0),
         ):
-            assert len(await letters.select(**selection)) == number, selection
+            assert len(await dead_letters.select(**selection)) == number, selection
         assert await mq.dead_letters("audit").count() == 1
         assert [one.keys for one in await mq.dead_letters("audit").select()] == [("o-3",)]
         assert await mq.dead_letters("billing").select(reasons="consume_error") == []
         with pytest.raises(InvalidArgumentError, match="leave it out"):
             await mq.dead_letters("audit").select(group_id="billing")
         with pytest.raises(InvalidArgumentError, match="choose one of max_retry, ttl_expired"):
-            await letters.select(reasons="bored")
+            await dead_letters.select(reasons="bored")
         assert await mq.admin.dead_letter_topics() == {"orders": 4}
 
     _with(test)
@@ -107,17 +107,14 @@ def test_one_is_seen_whole() -> None:
         (listed,) = await mq.dead_letters("orders").select()
         with pytest.raises(InvalidArgumentError, match="get"):
             _ = listed.message
-        letter = await mq.dead_letters("orders").get(listed.message_id)
-        assert letter is not None
-        assert (letter.stack, letter.message.value, letter.message.tags) == ("Traceback …", {"id": 4}, ("red",))
-        assert (letter.message.queue_offset, letter.message.properties["shop"], letter.message.ordering_key) == (
-            4,
-            "7",
-            "ann",
-        )
+        dead_letter = await mq.dead_letters("orders").get(listed.message_id)
+        assert dead_letter is not None
+        message = dead_letter.message
+        assert (dead_letter.stack, message.value, message.tags) == ("Traceback …", {"id": 4}, ("red",))
+        assert (message.queue_offset, message.properties["shop"], message.ordering_key) == (4, "7", "ann")
         assert await mq.dead_letters("orders").get("none") is None
         assert await mq.dead_letters("orders").get(listed.message_id, group_id="audit") is None
-        assert "ValueError" in repr(letter)
+        assert "ValueError" in repr(dead_letter)
 
     _with(test)
 
@@ -140,17 +137,17 @@ def test_they_are_sent_on_and_arrive_again() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
         write_dead_letters(cluster._store, "orders", 0, range(9))
         write_dead_letters(cluster._store, "orders", 0, [9], Death(reason=DeadReason.CONSUME_ERROR, detail=UNDECODABLE))
-        letters = mq.dead_letters("orders")
-        plan = await (await letters.redrive(dry_run=True)).wait()
+        dead_letters = mq.dead_letters("orders")
+        plan = await (await dead_letters.redrive(dry_run=True)).wait()
         assert (plan.state, plan.selected, plan.left, plan.done) == ("done", 9, 9, 0)
-        redrive = await letters.redrive()
+        redrive = await dead_letters.redrive()
         progress = await redrive.wait()
         assert (progress.state, progress.selected, progress.done, progress.left) == ("done", 9, 9, 0)
         assert await redrive.progress() == progress
         assert [one.value["id"] for one in await read_all(mq, "orders")] == [*range(10), *range(9)]
-        assert [one.is_undecodable for one in await letters.select()] == [True]  # kept apart
-        assert (await (await letters.redrive(undecodable=True)).wait()).done == 1
-        assert await letters.count() == 0
+        assert [one.is_undecodable for one in await dead_letters.select()] == [True]  # kept apart
+        assert (await (await dead_letters.redrive(undecodable=True)).wait()).done == 1
+        assert await dead_letters.count() == 0
 
     _with(test)
 
@@ -159,20 +156,20 @@ def test_a_transform_mends_them() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
         write_dead_letters(cluster._store, "orders", 0, range(6))
 
-        async def mend(letter: DeadLetter) -> object:
-            number = letter.message.value["id"]
+        async def mend(dead_letter: DeadLetter) -> object:
+            number = dead_letter.message.value["id"]
             if number == 0:
                 return None
             if number == 1:
-                return letter
+                return dead_letter
             if number == 2:
                 return OutgoingMessage({"id": 2, "whole": True}, tags=("blue",), keys=("new",))
             return {"id": number, "mended": True}
 
-        letters = mq.dead_letters("orders")
-        plan = await (await letters.redrive(transform=mend, dry_run=True)).wait()
-        assert (plan.selected, plan.skipped, plan.left, await letters.count()) == (6, 1, 5, 6)
-        progress = await (await letters.redrive(transform=mend)).wait()
+        dead_letters = mq.dead_letters("orders")
+        plan = await (await dead_letters.redrive(transform=mend, dry_run=True)).wait()
+        assert (plan.selected, plan.skipped, plan.left, await dead_letters.count()) == (6, 1, 5, 6)
+        progress = await (await dead_letters.redrive(transform=mend)).wait()
         assert (progress.state, progress.selected, progress.done, progress.skipped) == ("done", 6, 5, 1)
         before, after = (await read_all(mq, "orders"))[:10], (await read_all(mq, "orders"))[10:]
         assert [one.message_id for one in after] == [one.message_id for one in before[1:6]]
@@ -184,7 +181,7 @@ def test_a_transform_mends_them() -> None:
         ]
         assert {one.ordering_key for one in after} == {"ann"}
         assert after[2].properties == before[3].properties
-        assert await letters.count() == 1
+        assert await dead_letters.count() == 1
 
     _with(test)
 
@@ -213,13 +210,13 @@ def test_a_transform_that_raises_stops_there() -> None:
 def test_one_that_is_stopped_goes_on_later() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
         write_dead_letters(cluster._store, "orders", 0, range(10))
-        letters = mq.dead_letters("orders")
-        redrive = await letters.redrive(messages_per_s=1)
+        dead_letters = mq.dead_letters("orders")
+        redrive = await dead_letters.redrive(messages_per_s=1)
         stopped = await redrive.cancel()
         assert (stopped.state, await redrive.wait()) == ("cancelled", stopped)
-        changed = await letters.redrive(transform=lambda letter: letter)
+        changed = await dead_letters.redrive(transform=lambda dead_letter: dead_letter)
         assert (await changed.cancel()).state == "cancelled"
-        rest = await (await letters.redrive(messages_per_s=0)).wait()
+        rest = await (await dead_letters.redrive(messages_per_s=0)).wait()
         assert stopped.done + rest.done == 10
         assert len(await read_all(mq, "orders")) == 20
 
@@ -229,11 +226,11 @@ def test_one_that_is_stopped_goes_on_later() -> None:
 def test_they_are_dropped_for_good() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
         write_dead_letters(cluster._store, "orders", 0, range(10))
-        letters = mq.dead_letters("orders")
-        ids = [one.message_id for one in await letters.select(most=4)]
-        assert (await (await letters.purge(ids=ids, dry_run=True)).wait()).left == 4
-        assert (await (await letters.purge(ids=ids)).wait()).done == 4
-        assert await letters.count() == 6
+        dead_letters = mq.dead_letters("orders")
+        ids = [one.message_id for one in await dead_letters.select(most=4)]
+        assert (await (await dead_letters.purge(ids=ids, dry_run=True)).wait()).left == 4
+        assert (await (await dead_letters.purge(ids=ids)).wait()).done == 4
+        assert await dead_letters.count() == 6
         assert len(await read_all(mq, "orders")) == 10
 
     _with(test)
@@ -242,8 +239,8 @@ def test_they_are_dropped_for_good() -> None:
 def test_those_whose_time_was_over_need_another() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
         write_dead_letters(cluster._store, "orders", 0, [0])
-        letters = mq.dead_letters("orders")
-        assert (await (await letters.redrive(ttl=60)).wait()).done == 1
+        dead_letters = mq.dead_letters("orders")
+        assert (await (await dead_letters.redrive(ttl=60)).wait()).done == 1
         again = (await read_all(mq, "orders"))[-1]
         assert again.value == {"id": 0}
         assert again._fields.expire_at > 0
@@ -253,9 +250,9 @@ def test_those_whose_time_was_over_need_another() -> None:
 
 def test_what_has_none() -> None:
     async def test(mq: AsyncClient, cluster: MemoryCluster) -> None:
-        letters = mq.dead_letters("orders")
-        assert (await letters.count(), await letters.select(), await letters.groups()) == (0, [], [])
-        assert await (await letters.redrive()).wait() == RedriveProgress("done")
+        dead_letters = mq.dead_letters("orders")
+        assert (await dead_letters.count(), await dead_letters.select(), await dead_letters.groups()) == (0, [], [])
+        assert await (await dead_letters.redrive()).wait() == RedriveProgress("done")
         with pytest.raises(InvalidArgumentError):
             mq.dead_letters("%DLQ%orders")
         with pytest.raises(TopicNotFoundError):

@@ -81,12 +81,12 @@ async def test_runs_are_bounded_as_their_job_says() -> None:
         await mq.jobs.create("slow", b"x", job_id="j", cron="0 0 0 1 1 *", group_id="g", timeout=0.05, max_retries=1)
         running = asyncio.create_task(mq.run())
         await mq.jobs.trigger("j")
-        letters: list[Any] = []
-        while not letters:
+        dead_letters: list[Any] = []
+        while not dead_letters:
             await asyncio.sleep(0.02)
-            letters = await mq.dead_letters("slow").select()
-        assert (tries, letters[0].tries, letters[0].detail) == ([1, 2], 2, "timeout")
-        assert "0.05 s" in letters[0].error
+            dead_letters = await mq.dead_letters("slow").select()
+        assert (tries, dead_letters[0].tries, dead_letters[0].detail) == ([1, 2], 2, "timeout")
+        assert "0.05 s" in dead_letters[0].error
         assert [run.state for run in await mq.jobs.history("j")] == ["failed"]
         assert (await mq.jobs.get("j")).failed == 1
         running.cancel()

@@ -54,7 +54,7 @@ async def running(mq: AsyncClient, **how: Any) -> AsyncIterator["asyncio.Task[No
 
 
 @pytest.mark.parametrize("declared", [None, 3])
-def test_so_many_at_once(declared: int | None) -> None:
+def test_concurrency_limits_the_running_handlers(declared: int | None) -> None:
     async def test() -> None:
         async with AsyncClient("memory://") as mq:
             now, most, done = 0, 0, 0

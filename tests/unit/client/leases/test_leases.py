@@ -80,7 +80,7 @@ async def test_messages_know_which_try_this_is_and_are_acknowledged_under_their_
 
 
 @on_loop
-async def test_what_is_tried_again_stands_in_the_groups_own_queue() -> None:
+async def test_a_retry_is_settled_in_the_groups_retry_queue() -> None:
     held = Held()
     held.broker.grant(5, 1, token=9, kind=RecordKind.RETRY)
     (message,) = await held.ask()
@@ -137,7 +137,7 @@ async def test_a_renewal_that_fails_is_tried_again_soon() -> None:
 
 
 @on_loop
-async def test_a_lease_that_is_lost_is_told_when_it_is_settled() -> None:
+async def test_settling_a_lost_lease_raises() -> None:
     held = Held()
     held.broker.grant(0, 2)
     lost, kept = await held.ask()
@@ -260,7 +260,7 @@ async def test_acknowledged_before_the_handler_begins() -> None:
 
 
 @on_loop
-async def test_what_comes_after_whoever_asked_has_left_is_given_back() -> None:
+async def test_messages_for_a_cancelled_request_are_released() -> None:
     held = Held()
     asking = asyncio.ensure_future(held.ask())
     await asyncio.sleep(0)

@@ -109,7 +109,7 @@ def test_a_record_in_a_body_is_no_border(tmp_path: Path) -> None:
     send(store, [Record("orders", b"last")])
     store.close()
     log = (tmp_path / "commitlog" / f"{0:020d}").read_bytes()
-    assert decode_record(log, at).record.body == b"forged"  # it is a record, where it stands
+    assert decode_record(log, at).record.body == b"forged"  # a valid record at its offset
     for parts in (1, 5, 50):
         rows, damage = read(LogOptions((str(tmp_path),), min_partitions=parts))
         assert [row["queue_offset"] for row in rows] == [0, 1, 2]
@@ -224,7 +224,7 @@ def _record_positions(data: Path, segment: int) -> list[int]:
 
 @pytest.mark.parametrize("field", [0, 5, 9, 20, 30, 70, FIXED_BYTES + 8])
 @pytest.mark.parametrize("parts", [1, 30])
-def test_a_damaged_record_is_told_and_the_others_are_read(tmp_path: Path, field: int, parts: int) -> None:
+def test_a_damaged_record_is_reported_and_the_others_are_read(tmp_path: Path, field: int, parts: int) -> None:
     fill(tmp_path).close()
     whole, _ = read(LogOptions((str(tmp_path),)))
     path = sorted((tmp_path / "commitlog").iterdir())[1]

@@ -57,7 +57,7 @@ STORED = {0: 100, 10: 200, 20: 200, 30: 300}
     [
         (None, None, (0, 40)),
         (50, None, (0, 40)),
-        (200, None, (0, 40)),  # what was stored at 200 may stand in the segment before
+        (200, None, (0, 40)),  # a record stored at 200 may be in the segment before
         (201, None, (20, 40)),
         (400, None, (30, 40)),
         (None, 300, (0, 30)),

@@ -60,7 +60,7 @@ def test_the_same_by_a_flag() -> None:
         resolve(ARCHIVE, flags={"parsed": "orders"}, environment={})
 
 
-def test_a_wrong_key_is_told_with_the_right_one(tmp_path: Path) -> None:
+def test_the_error_for_a_wrong_key_suggests_the_right_one(tmp_path: Path) -> None:
     file = tmp_path / "archive.toml"
     file.write_text('[table]\nlocatoin = "x"\n')
     with pytest.raises(ConfigurationError, match=r"did you mean table\.location\?"):

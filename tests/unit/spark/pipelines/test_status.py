@@ -10,7 +10,7 @@ from litemq.spark.pipelines.config import ArchiveConfig
 from litemq.spark.pipelines.status import Status, read_status, status_rows
 
 
-def test_a_batch_is_told_to_people_and_to_programs(tmp_path: Path) -> None:
+def test_a_batch_is_reported_as_a_line_and_in_the_status_file(tmp_path: Path) -> None:
     config = ArchiveConfig(table=str(tmp_path / "lake"))
     status = Status(config, "t-1")
     line = status.batch(7, rows=2_000_000, read_bytes=2_400_000_000, files=3, lost=0, seconds=10.0, lag=12)
@@ -31,7 +31,7 @@ def test_what_was_lost_is_counted_and_stays_counted(tmp_path: Path) -> None:
     assert Status(config, "another table").facts["rows_total"] == 0
 
 
-def test_one_that_is_gone_is_told_from_one_that_runs(tmp_path: Path) -> None:
+def test_a_killed_archive_is_not_shown_as_running(tmp_path: Path) -> None:
     config = ArchiveConfig(table=str(tmp_path / "lake"))
     status = Status(config, "t-1")
     status.set_state("running")

@@ -55,7 +55,7 @@ def test_topics_by_name_and_by_pattern() -> None:
     assert chosen_topics(options(pattern=re.compile("order")), PLACES) == []
 
 
-def test_a_wrong_name_is_told_with_the_nearest() -> None:
+def test_the_error_for_a_wrong_name_suggests_the_nearest() -> None:
     with pytest.raises(
         TopicNotFoundError,
         match=r"no broker has topic 'ordrs'. Did you mean 'orders'\? Create it .* existing topics: orders, users",

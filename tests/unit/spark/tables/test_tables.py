@@ -72,7 +72,7 @@ def test_others_may_commit_in_between(table: Table) -> None:
     assert len(paths(table)) == 2
 
 
-def test_what_is_told_of_a_file_is_what_was_written(table: Table) -> None:
+def test_a_tables_files_have_the_statistics_that_were_written(table: Table) -> None:
     files = written(
         table.folder.location, rows("orders", 3, range(5, 10), broker="b"), rows("orders", 4, range(2), broker="b")
     )
@@ -133,7 +133,7 @@ def test_vacuum_takes_what_no_version_names_any_more(table: Table) -> None:
     new = written(location, rows("orders", 0, range(10)))
     table.replace(old, new)
     left_over = written(location, rows("orders", 0, range(10)))
-    assert table.vacuum(DAY_S, dry_run=False) == []  # somebody may still be reading, or about to commit
+    assert table.vacuum(DAY_S, dry_run=False) == []  # a reader may still use them, or a writer commit them
     two_days_ago = time.time() - 2 * DAY_S
     os.utime(Path(location) / left_over[0].path, (two_days_ago, two_days_ago))
     os.utime(Path(location) / old[0].path, (two_days_ago, two_days_ago))  # written long ago, but replaced just now

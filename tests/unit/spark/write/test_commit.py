@@ -163,7 +163,7 @@ def test_halves_that_are_gone_stop_the_decision() -> None:
     assert cluster.brokers["a"].committed == -1
 
 
-def test_an_abort_is_told_to_all() -> None:
+def test_an_abort_reaches_every_broker() -> None:
     cluster = Cluster("ab", iter([10_000]))
     for broker in cluster.brokers.values():
         broker.halves = {(0, 0, 1): ["x"], (1, 0, 1): ["y"]}

@@ -54,9 +54,9 @@ def test_timers_match_a_dictionary(loaded: list[int], steps: list[tuple[str, int
             waiting.add(timer)
             near.begin(timer)
         elif step == "finish":
-            everybody = sorted(waiting | set(taken))
-            if everybody:
-                timer = everybody[number % len(everybody)]
+            unfinished = sorted(waiting | set(taken))
+            if unfinished:
+                timer = unfinished[number % len(unfinished)]
                 near.finish(timer.due, timer.pending)
                 waiting.discard(timer)
                 taken = [other for other in taken if other != timer]
