@@ -14,12 +14,12 @@ __all__ = ["Change", "check_snapshot", "check_touches", "rows_of", "take"]
 Change = Control | PlacedEvent
 
 
-def take(delivery: MachineParts, change: Change) -> list[Touch]:
-    return delivery.apply(change) if isinstance(change, Control) else delivery.place(change)
+def take(parts: MachineParts, change: Change) -> list[Touch]:
+    return parts.apply(change) if isinstance(change, Control) else parts.place(change)
 
 
-def rows_of(delivery: MachineParts) -> list[bytes]:
-    return [row.SerializeToString(deterministic=True) for row in delivery.rows()]
+def rows_of(parts: MachineParts) -> list[bytes]:
+    return [row.SerializeToString(deterministic=True) for row in parts.rows()]
 
 
 def check_snapshot(
@@ -49,12 +49,12 @@ def check_snapshot(
 
 def check_touches(history: Sequence[Change]) -> None:
     """Check that all rows that differ after a change are reported as touched."""
-    delivery = MachineParts()
+    parts = MachineParts()
     stored: dict[bytes, bytes] = {}
     for change in history:
-        for row in delivery.rows_of(take(delivery, change)):
+        for row in parts.rows_of(take(parts, change)):
             if is_gone(row):
                 stored.pop(row_key(row), None)
             else:
                 stored[row_key(row)] = row.SerializeToString(deterministic=True)
-        assert sorted(stored.values()) == sorted(rows_of(delivery))
+        assert sorted(stored.values()) == sorted(rows_of(parts))

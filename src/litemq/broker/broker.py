@@ -21,7 +21,7 @@ from litemq.broker.delivery.retry_scheduler import RetryScheduler
 from litemq.broker.explain.requests import WhyRequests
 from litemq.broker.groups.admin_requests import GroupAdmin
 from litemq.broker.groups.coordinator import GroupCoordinator
-from litemq.broker.groups.member_requests import GroupRequests
+from litemq.broker.groups.member_requests import MemberRequests
 from litemq.broker.groups.recent_consumers import RecentConsumers
 from litemq.broker.jobs.requests import JobRequests
 from litemq.broker.jobs.scheduler import JobScheduler
@@ -114,7 +114,7 @@ class Broker:
                 Handler(Opcode.SEND, Permission.TOPIC_PUB, self._send),
                 *ReadRequests(context, self._long_polls, self.groups, recent_consumers).handlers,
                 *LeaseRequests(context, self._lessor, self.groups, recent_consumers).handlers,
-                *GroupRequests(context, self.groups).handlers,
+                *MemberRequests(context, self.groups).handlers,
                 *GroupAdmin(context, self.groups).handlers,
                 *TopicRequests(context, announcer).handlers,
                 *ArchiveRequests(context).handlers,

@@ -119,7 +119,7 @@ class Publisher:
         """Post one message of a batch. An invalid message fails its own future, not the batch."""
         try:
             delivery = NO_OPTIONS
-            if message.has_terms:
+            if message.has_delivery_options:
                 delivery = delivery_options(
                     self.engine.wall_ms(),
                     message.delay,

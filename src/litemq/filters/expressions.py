@@ -28,11 +28,11 @@ def translate_term(node: exp.Expression) -> Term:
         return _named(node)
     if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal):
         check_parts(node, "this")
-        return conditions.negative(_number(node.this))
+        return conditions.negative(_numeric_term(node.this))
     sign = _ARITHMETIC_SIGNS.get(type(node))
     if sign is not None:
         check_parts(node, "this", "expression", may_have=("typed", "safe"))  # options of other dialects
-        return conditions.arithmetic(sign, _number(node.args["this"]), _number(node.args["expression"]))
+        return conditions.arithmetic(sign, _numeric_term(node.args["this"]), _numeric_term(node.args["expression"]))
     return conditions.literal(*translate_literal(node))
 
 
@@ -45,7 +45,7 @@ def _named(node: exp.Column) -> Term:
     return conditions.property_term(name)
 
 
-def _number(node: exp.Expression) -> Term:
+def _numeric_term(node: exp.Expression) -> Term:
     term = translate_term(node)
     if term.kind is Kind.PROPERTY:
         return conditions.as_number(term)

@@ -209,7 +209,7 @@ class Maintenance:
 
     def _carry_forward(self, log_start: int) -> None:
         """Append copies of the records before ``log_start`` that the store still needs."""
-        parts, delivery, damaged = self._parts, self._parts.state.parts, self._parts.damage.add
+        parts, state, damaged = self._parts, self._parts.state.parts, self._parts.damage.add
         read, append_control = self._reader.read_checked, self._writer.append_control
         self._halves.end_before(log_start)
 
@@ -221,15 +221,15 @@ class Maintenance:
             self._yield_to_others()
 
         with parts.writing:
-            halves = delivery.halves.producers_before(log_start)
-        for lost in carry_halves(delivery.halves, halves, read, damaged, append):
+            halves = state.halves.producers_before(log_start)
+        for lost in carry_halves(state.halves, halves, read, damaged, append):
             append_control(lost)
-        carry_timers(self._log, log_start, parts.timers, delivery.timer_batches, damaged, append, append_control)
+        carry_timers(self._log, log_start, parts.timers, state.timer_batches, damaged, append, append_control)
         with parts.writing:
-            tries, letters = delivery.tries.before(log_start), delivery.dead_letters.before(log_start)
-        carry_tries(delivery.tries, tries, read, damaged, append)
+            tries, letters = state.tries.before(log_start), state.dead_letters.before(log_start)
+        carry_tries(state.tries, tries, read, damaged, append)
         dead_since = parts.clock.wall_ms() - self._config.dead_letter_retention_ms
-        dropped = carry_dead_letters(delivery.dead_letters, letters, dead_since, read, damaged, append)
+        dropped = carry_dead_letters(state.dead_letters, letters, dead_since, read, damaged, append)
         if dropped is not None:
             append_control(dropped)
 

@@ -145,8 +145,7 @@ class Redrives:
         if redrive is None:
             raise InvalidArgumentError(
                 f"redrive {redrive_id} is unknown: the broker was restarted, or the redrive ended long ago. Start it "
-                "again "
-                "with the same selection to continue with the remaining dead letters"
+                "again with the same selection to continue with the remaining dead letters"
             )
         return redrive
 

@@ -97,8 +97,7 @@ class GrantBuilder:
             hint = ". The topic's archive has older messages: read them in queue mode or with a reader"
             grant.error = OffsetExpiredError(
                 f"offsets {offset} … {start_offset - 1} of queue {key.queue_id} are gone: retention deleted them "
-                "before "
-                f"group {self._group!r} had consumed them"
+                f"before group {self._group!r} had consumed them"
                 + (hint if self._store.state.earliest(key) < start_offset else "")
             )
             return None

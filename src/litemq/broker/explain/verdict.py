@@ -135,11 +135,9 @@ def _explain_missing(evidence: Evidence) -> Answer | None:
         return Answer(
             Verdict.TAKEN_BY_RETENTION,
             f"not in the log any more: by its id, it was sent at {_time(evidence.sent_at)}, and retention has deleted "
-            "all "
-            f"messages stored before {_time(evidence.oldest_at)}",
+            f"all messages stored before {_time(evidence.oldest_at)}",
             "keep messages for longer (`storage.retention`), or add consumers; the trace, if it is on (`trace.mode`), "
-            "shows "
-            "whether the group had consumed it",
+            "shows whether the group had consumed it",
         )
     where = f"in topic {evidence.topic!r}" if evidence.topic else "in any topic"
     return Answer(
@@ -208,8 +206,7 @@ def _explain_dead(evidence: Evidence) -> Answer | None:
         else Answer(
             Verdict.SENT_ON,
             f"not consumed because it became a dead letter of group {group!r} at {when} ({cause}{error}), which was "
-            "redriven or "
-            "dropped later",
+            "redriven or dropped later",
             f"look for the redriven message with `litemq message get {topic} {evidence.message_id}`",
         )
     )
@@ -306,8 +303,7 @@ def _explain_backlog(evidence: Evidence) -> Answer | None:
         return Answer(
             Verdict.NOBODY_COMES,
             f"not consumed because group {evidence.group!r} has no active consumer; {delivery.ahead} messages are "
-            "ahead of it in "
-            f"{delivery.queue}",
+            f"ahead of it in {delivery.queue}",
             "start a consumer of the group",
         )
     if delivery.ahead:
@@ -315,8 +311,7 @@ def _explain_backlog(evidence: Evidence) -> Answer | None:
         return Answer(
             Verdict.BEHIND,
             f"not consumed yet: {delivery.ahead} messages that group {evidence.group!r} has not consumed are ahead of "
-            "it in "
-            f"{delivery.queue}{owner}",
+            f"it in {delivery.queue}{owner}",
             "wait, add consumers, or find out why the first of these messages is not consumed",
         )
     return None

@@ -1,6 +1,6 @@
 """Consumer groups in queue mode: members, sessions, assignment, committed offsets, lag.
 
-Entry points: ``GroupCoordinator`` knows members and heartbeats, ``GroupRequests`` and
+Entry points: ``GroupCoordinator`` knows members and heartbeats, ``MemberRequests`` and
 ``GroupAdmin`` answer members and operators, ``RecentConsumers`` remembers who asked for messages.
 ``Membership`` and ``assign`` are pure: who is a member, and who owns which queue.
 

@@ -159,9 +159,8 @@ class GroupAdmin:
         if (members or in_flight) and not force:
             raise GroupBusyError(
                 f"group {group!r} is active on topic {topic.name!r}: {members} members are connected, {in_flight} "
-                "messages "
-                "are leased. Stop its consumers first, or use --force (force=True): members then rejoin at the new "
-                "offsets"
+                "messages are leased. Stop its consumers first, or use --force (force=True): members then "
+                "rejoin at the new offsets"
             )
         appended = self._store.append_control(
             reset_record(group, reset_id, steps, former, self._clock.wall_ms(), undoes)

@@ -267,8 +267,7 @@ class GroupCoordinator(QueueListener):
                 return
         raise NotGroupMemberError(
             f"this client does not own queue {key.queue_id} for group {group!r}: it never joined, its session has "
-            "expired, "
-            "or it has released the queue. Join again"
+            "expired, or it has released the queue. Join again"
         )
 
     def commit(

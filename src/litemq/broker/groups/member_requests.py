@@ -24,14 +24,14 @@ from litemq.proto.wire_pb2 import (
 )
 from litemq.storage.state import QueueKey, Topic
 
-__all__ = ["GroupRequests"]
+__all__ = ["MemberRequests"]
 
 
 class _Heartbeat:
     """A heartbeat as it came: answered at once, or when the member's assignment changes."""
 
     def __init__(
-        self, requests: GroupRequests, caller: Caller, frame: Frame, request: GroupHeartbeat, topic: Topic
+        self, requests: MemberRequests, caller: Caller, frame: Frame, request: GroupHeartbeat, topic: Topic
     ) -> None:
         self._requests = requests
         self._frame = frame
@@ -50,7 +50,7 @@ class _Heartbeat:
         self.caller.refuse(self._frame, error)
 
 
-class GroupRequests:
+class MemberRequests:
     """Passes the requests of members on to the coordinator."""
 
     def __init__(self, context: BrokerContext, groups: GroupCoordinator) -> None:

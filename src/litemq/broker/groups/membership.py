@@ -91,8 +91,7 @@ class Membership:
         if others and strategy is not self.strategy:
             raise InvalidArgumentError(
                 f"assignment={strategy.value!r}: the group's other members use {self.strategy.value!r}. Use the same, "
-                "or stop "
-                "the other members to change it"
+                "or stop the other members to change it"
             )
         self.strategy = strategy
         member = self.members.get(name)

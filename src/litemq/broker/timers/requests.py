@@ -112,8 +112,7 @@ class TimerRequests:
             if not batches.holds(topic, batch_id) and len(batches) >= self._limits.max_cancelled_batches:
                 raise TooManyTimerChangesError(
                     f"{len(batches)} batches have been cancelled within a year (max_cancelled_batches): cancel the "
-                    "messages of "
-                    f"{batch_id!r} by their ids"
+                    f"messages of {batch_id!r} by their ids"
                 )
             now = self._clock.wall_ms()
             return [
@@ -148,7 +147,7 @@ class TimerRequests:
         self._answers.later(caller, frame, answer())
 
     def _check_moved(self, name: TimerName, timer: FoundTimer, due: int, now: int) -> None:
-        delivery = self._store.state.parts
+        state = self._store.state.parts
         if timer.state is TimerState.UNKNOWN or timer.stored is None:
             raise TimerNotFoundError(
                 f"no delayed message {name.message_id!r} in topic {name.topic!r}: check the topic, and the id in the "
@@ -156,7 +155,7 @@ class TimerRequests:
             )
         if timer.state is not TimerState.WAITS:
             raise TimerEndedError(f"the message has already been {timer.state.name.lower()}: send another one")
-        if delivery.timer_batches.is_cancelled(name.topic, timer.batch_id, timer.pending):  # since the look-up
+        if state.timer_batches.is_cancelled(name.topic, timer.batch_id, timer.pending):  # since the look-up
             raise TimerEndedError("the message has been cancelled with its batch: send another one")
         if due > now + MAX_DELAY_MS + CLOCKS_DIFFER_MS:
             raise InvalidArgumentError(f"due={due} is too far ahead: choose a time within 365 days")
@@ -164,10 +163,9 @@ class TimerRequests:
         if expire_at and due >= expire_at:
             raise InvalidArgumentError(
                 f"due={due}: the message's time to live ends before, at {expire_at}. Cancel the message, and send it "
-                "again "
-                "with a longer ttl"
+                "again with a longer ttl"
             )
-        moved = delivery.moved_timers
+        moved = state.moved_timers
         if len(moved) >= self._limits.max_moved_timers and moved.get(timer.pending) is None:
             raise TooManyTimerChangesError(
                 f"{len(moved)} delayed messages have been rescheduled (max_moved_timers): cancel the message, and send "

@@ -59,10 +59,8 @@ class ArchiveRequests:
         if known is not None and known.location != request.location and not request.replaces:
             raise InvalidArgumentError(
                 f"topic {topic.name!r} is already archived in {known.location}, not in {request.location}. If the "
-                "table was "
-                f"moved, run `litemq topic archive {topic.name} --moved-to {request.location}`; to replace the "
-                "archive, call "
-                "`archived_through(…, replace=True)`"
+                f"table was moved, run `litemq topic archive {topic.name} --moved-to {request.location}`; to "
+                "replace the archive, call `archived_through(…, replace=True)`"
             )
         queues = self._checked(topic, request)
         end = self._store.log_end
@@ -92,8 +90,7 @@ class ArchiveRequests:
             if not 0 <= begin <= queue.next <= end_offset:
                 raise InvalidArgumentError(
                     f"archived offsets {begin} … {queue.next} of queue {queue.queue_id} of topic {topic.name!r} are "
-                    "out of range: "
-                    f"the queue ends at {end_offset}. Is this the archive of another cluster?"
+                    f"out of range: the queue ends at {end_offset}. Is this the archive of another cluster?"
                 )
             queues[queue.queue_id] = Queue(
                 topic_id=topic.topic_id, queue_id=queue.queue_id, least=begin, next=queue.next

@@ -261,8 +261,7 @@ def _missing(name: str, sequence: int, next_number: int) -> LiteMQError:
         )
     return TransactionRefusedError(
         f"transaction {name!r} has no messages, but message {sequence} was sent: the transaction has ended, or the "
-        "broker "
-        "lost unconfirmed messages in a crash. Begin another transaction"
+        "broker lost unconfirmed messages in a crash. Begin another transaction"
     )
 
 

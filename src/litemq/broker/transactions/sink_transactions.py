@@ -140,10 +140,8 @@ class SinkTransactions:
                 if count != winner.count:
                     raise TransactionRefusedError(
                         f"transaction {name!r} has {count} records instead of {winner.count}: nothing is committed. If "
-                        "records "
-                        "are missing, they were rolled back, because the batch was aborted, was undecided for too "
-                        "long, or "
-                        "retention deleted them. Write the batch again"
+                        "records are missing, they were rolled back, because the batch was aborted, was "
+                        "undecided for too long, or retention deleted them. Write the batch again"
                     )
                 names[winner.partition, winner.attempt] = name
             return names

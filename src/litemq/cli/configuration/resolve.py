@@ -53,7 +53,9 @@ def resolve(
 def build(table: Table, chosen: Mapping[str, ResolvedSetting]) -> Any:
     """Build the program's configuration. An error names the origin of the invalid value."""
     try:
-        return table.config_type(**{field: one.value for field, one in chosen.items() if field not in table.beside})
+        return table.config_type(
+            **{field: one.value for field, one in chosen.items() if field not in table.other_defaults}
+        )
     except InvalidArgumentError as error:
         named = [one for field, one in chosen.items() if str(error).startswith((f"{field}=", f"{field} "))]
         if named and named[0].origin != "default":

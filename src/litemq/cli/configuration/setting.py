@@ -44,7 +44,7 @@ class Table:
     load: Callable[[], type[Any]]
     settings: tuple[Setting, ...] = field(repr=False)
     # Defaults of the settings that are not fields of the dataclass.
-    beside: Mapping[str, Any] = field(default_factory=dict)
+    other_defaults: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def config_type(self) -> type[Any]:
@@ -54,7 +54,7 @@ class Table:
     @cached_property
     def defaults(self) -> dict[str, Any]:
         """Defaults by field."""
-        found = {**self.beside, **{one.name: _default(one) for one in fields(self.config_type)}}
+        found = {**self.other_defaults, **{one.name: _default(one) for one in fields(self.config_type)}}
         return {setting.field: found[setting.field] for setting in self.settings}
 
     def variable(self, setting: Setting) -> str:

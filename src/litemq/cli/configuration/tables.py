@@ -257,7 +257,7 @@ CLIENT: Final = Table(
         Setting("connection.route_refresh", "route_refresh_ms", DURATION, "Time between route refreshes."),
         Setting("shutdown.timeout", "shutdown_timeout_ms", DURATION, "Maximum time for closing the client."),
     ),
-    beside={"url": "litemq://127.0.0.1:9876"},
+    other_defaults={"url": "litemq://127.0.0.1:9876"},
 )
 
 ARCHIVE: Final = Table(

@@ -1,4 +1,4 @@
-"""Server as a child of ``litemq up``.
+"""A server as a child process of ``litemq up``.
 
     python -m litemq.cli.processes.child PROGRAM LEVEL FD FLAGS
 

@@ -361,8 +361,8 @@ class Feed(AsyncIterator[Message]):
         self._inbox.fail(
             OffsetExpiredError(
                 f"offsets {reader.position} … {end_offset - 1} of queue {reader.queue_id} of {self.topic!r} on "
-                f"{reader.broker} are gone: "
-                f"retention deleted them before they were read. Reading continues after them{hint}"
+                f"{reader.broker} are gone: retention deleted them before they were read. Reading continues "
+                f"after them{hint}"
             )
         )
         reader.skip_to(end_offset)

@@ -38,7 +38,7 @@ class OutgoingMessage:
     batch_id: str = ""
 
     @property
-    def has_terms(self) -> bool:
+    def has_delivery_options(self) -> bool:
         """Whether a due time, a TTL or a priority is set."""
         has_due = not (self.delay is None and self.deliver_at is None and self.delay_level is None)
         return has_due or self.ttl is not None or self.priority is not None

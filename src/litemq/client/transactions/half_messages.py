@@ -81,7 +81,7 @@ class HalfMessages:
         """
         check_name(topic)
         delivery = NO_OPTIONS
-        if message.has_terms:
+        if message.has_delivery_options:
             delivery = delivery_options(
                 now_ms, message.delay, message.deliver_at, message.ttl, message.priority, message.delay_level
             )

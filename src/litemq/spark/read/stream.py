@@ -54,7 +54,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return thread_cluster(self._options.url)
 
     def _queues(self) -> list[QueueBounds]:
-        """Describe the queues again for each batch: topics grow, and brokers are added."""
+        """Look up the queues and note their end offsets.
+
+        Every batch does this: topics grow, and brokers are added.
+        """
         cluster = self._cluster()
         topics = chosen_topics(self._options, cluster.topics(self._options.include_system))
         queues = chosen_queues(self._options, cluster.queue_bounds(topics))
@@ -86,6 +89,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return admitted_offsets(now, begin.queues, latest, _max_rows(limit)).to_json()
 
     def _follow(self, begin: Offsets) -> Offsets:
+        """Return ``begin`` for the queues that exist now. Raise if messages after it are lost."""
         now = resumed_offsets(begin, self._queues(), fail_on_data_loss=self._options.fail_on_data_loss)
         self._followed = True
         return now

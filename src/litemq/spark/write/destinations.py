@@ -18,7 +18,7 @@ from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, Durability
 
 __all__ = ["Portion", "Queue", "TopicQueues", "portions"]
 
-_SPREAD: Final = 1 << 32  # more than a topic has queues
+_CLASS_FACTOR: Final = 1 << 32  # of the class in a row's code: a topic has fewer queues
 
 
 class Queue(NamedTuple):
@@ -98,7 +98,7 @@ def portions(rows: pa.RecordBatch, topic: str, topic_queues: Callable[[str], Top
         to = topic_queues(name)
         codes = _codes(topic_rows, to)
         for code, same in _by_code(topic_rows, codes):
-            priority_class, number = divmod(code, _SPREAD)
+            priority_class, number = divmod(code, _CLASS_FACTOR)
             yield Portion(to, priority_class, None if number == 0 else to.by_key[priority_class][number - 1], same)
 
 
@@ -122,7 +122,7 @@ def _codes(rows: pa.RecordBatch, to: TopicQueues) -> npt.NDArray[np.int64]:
     count = rows.num_rows
     classes = to.priority_classes(_priorities(rows))
     if "ordering_key" not in rows.schema.names:
-        return classes * _SPREAD
+        return classes * _CLASS_FACTOR
     keys = pc.fill_null(rows.column("ordering_key").cast(pa.binary()), b"")
     bounds = np.frombuffer(keys.buffers()[1], np.int32, count + 1, keys.offset * 4).astype(np.int64)
     data = keys.buffers()[2]
@@ -130,7 +130,7 @@ def _codes(rows: pa.RecordBatch, to: TopicQueues) -> npt.NDArray[np.int64]:
     lengths = np.diff(bounds)
     sizes = np.array([len(class_queues) for class_queues in to.by_key])
     numbers = crc32c_of_strings(octets, bounds[:-1], lengths) % sizes[classes] + 1
-    return classes * _SPREAD + np.where(lengths > 0, numbers, 0)
+    return classes * _CLASS_FACTOR + np.where(lengths > 0, numbers, 0)
 
 
 def _priorities(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:

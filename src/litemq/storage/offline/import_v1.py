@@ -173,13 +173,13 @@ class _Source:
 
     def _refuse_unfit(self, base: int, columns: RecordColumnsV1) -> None:
         """Raise for the first valid record that would become another message in this store."""
-        meaning, queue_ids = columns.attributes, columns.stored["queue_id"]
+        attributes, queue_ids = columns.attributes, columns.stored["queue_id"]
         half = (columns.status == MessageStatus.PREPARED) | (columns.status == MessageStatus.ROLLBACK)
-        contradictory = (columns.broadcast != 0) != (meaning["type"] == MessageType.BROADCAST)
+        contradictory = (columns.broadcast != 0) != (attributes["type"] == MessageType.BROADCAST)
         rules = (
             (half, "its transaction is not committed"),
             (contradictory, "its broadcast flag and its type disagree"),
-            (meaning["delay_time"] > self._now_ms, "it is not due yet: import it after its delay time"),
+            (attributes["delay_time"] > self._now_ms, "it is not due yet: import it after its delay time"),
             (queue_ids >= _MAX_QUEUES, f"its queue id is too high: a topic has at most {_MAX_QUEUES} queues"),
         )
         broken = [(int(marks.argmax()), reason) for marks, reason in rules if marks.any()]

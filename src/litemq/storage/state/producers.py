@@ -143,13 +143,13 @@ class Producers:
     def add_runs(self, runs: ProducerRuns) -> list[TouchedPage]:
         """Add records that are already grouped into runs; return the changed pages.
 
-        A stretch of runs must also end where more than seven days are between two records.
+        The runs of a producer must also end where more than seven days are between two records.
         """
         touched: list[TouchedPage] = []
-        stretches, table = runs
+        groups, table = runs
         pairs, owner = self._pairs, self._owner
         begin = 0
-        for key, next_sequence, end in stretches:
+        for key, next_sequence, end in groups:
             known = pairs.get(key)
             if known is not None and known.owner is owner and known.next == table[begin]:
                 page, time = known.page, table[begin + 2]

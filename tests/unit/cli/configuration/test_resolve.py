@@ -86,7 +86,7 @@ def test_the_file_in_configs_has_every_key_and_can_be_used(table: Table) -> None
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_every_field_is_a_setting_and_every_name_is_used_once(table: Table) -> None:
     assert sorted(setting.field for setting in table.settings) == sorted(
-        [*table.config_type.__dataclass_fields__, *table.beside]
+        [*table.config_type.__dataclass_fields__, *table.other_defaults]
     )
     for names in (
         [s.key for s in table.settings],
