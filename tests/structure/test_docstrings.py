@@ -16,12 +16,15 @@ from litemq.client.consuming.reader import Reader
 from litemq.client.dead_letters.dead_letters import DeadLetters
 from litemq.client.dead_letters.redrive import Redrive
 from litemq.client.jobs.jobs import Jobs
+from litemq.client.sync.messages import SyncMessage
 from litemq.client.timers.timers import Timers
 from litemq.client.transactions.admin import Transactions
 
 CLASSES = (
     litemq.AsyncClient,
     litemq.Client,
+    litemq.Message,
+    SyncMessage,
     litemq.Transaction,
     AsyncAdmin,
     Consumer,

@@ -195,6 +195,13 @@ class Message:
         """Acknowledge the message: it is not delivered again.
 
         Under a lease, wait until the broker has stored this.
+
+        Raises:
+            AlreadySettledError: The message is already settled.
+            LeaseLostError: The lease ended; another consumer may have the message.
+            UnsupportedFeatureError: The message was read without a group.
+            ClientClosedError: The client is closed; the message is delivered again.
+            NetworkError: The broker did not answer; the message may be delivered again.
         """
         settlements = self._start_ack()
         if settlements is not None:
@@ -204,6 +211,13 @@ class Message:
         """Acknowledge without waiting; the future is done when the broker has stored it.
 
         Acks of one tick share a request.
+
+        Raises:
+            AlreadySettledError: The message is already settled.
+            LeaseLostError: The lease ended; another consumer may have the message.
+            UnsupportedFeatureError: The message was read without a group.
+            ClientClosedError: The client is closed; the message is delivered again.
+            NetworkError: By the future: the broker did not answer, and may deliver it again.
         """
         settlements = self._start_ack()
         if settlements is not None:
@@ -233,31 +247,80 @@ class Message:
             raise lost[self]
 
     async def nack(self, *, delay: float | timedelta | None = None) -> None:
-        """Report a failed attempt: retry at once, or after ``delay`` seconds.
+        """Report a failed attempt: the message is retried.
 
-        After ``max_retries``, it is a dead letter.
+        After ``max_retries``, it becomes a dead letter.
+
+        Args:
+            delay: Seconds until the retry; ``None``: at once.
+
+        Raises:
+            InvalidArgumentError: The delay is negative or above 365 days.
+            AlreadySettledError: The message is already settled.
+            LeaseLostError: The lease ended; another consumer may have the message.
+            UnsupportedFeatureError: The message was read without a group.
+            ClientClosedError: The client is closed; the message is delivered again.
+            NetworkError: The broker did not answer; the message may be delivered again.
         """
         after = 0.0 if delay is None else retry_delay(delay, "delay")
         await self.fail(Failure(after, self._source.settle_policy.retry.max_retries))
 
     async def reject(self, *, reason: str = "") -> None:
-        """Move the message to the dead letters without a retry; ``reason`` is stored with it."""
+        """Move the message to the dead letters without a retry.
+
+        Args:
+            reason: A description that is stored with the dead letter.
+
+        Raises:
+            AlreadySettledError: The message is already settled.
+            LeaseLostError: The lease ended; another consumer may have the message.
+            UnsupportedFeatureError: The message was read without a group.
+            ClientClosedError: The client is closed; the message is delivered again.
+            NetworkError: The broker did not answer; the message may be delivered again.
+        """
         await self.fail(Failure(is_final=True, reason=DeadReason.CONSUME_ERROR, error=one_line(reason)))
 
     async def fail(self, failure: Failure) -> None:
-        """Report ``failure``; ``nack`` and ``reject`` call this."""
+        """Report a failed attempt; ``nack`` and ``reject`` call this.
+
+        Args:
+            failure: The delay until the retry, or that this was the last attempt, and why.
+
+        Raises:
+            AlreadySettledError: The message is already settled.
+            LeaseLostError: The lease ended; another consumer may have the message.
+            UnsupportedFeatureError: The message was read without a group.
+            ClientClosedError: The client is closed; the message is delivered again.
+            NetworkError: The broker did not answer; the message may be delivered again.
+        """
         self._check_open()
         settlements = self._source.fail(self, self._fields, failure)
         self._settled = True
         await settlements.outcome(self._position)
 
     def release(self) -> None:
-        """Return the unprocessed message: it is delivered again, and the attempt does not count."""
+        """Return the unprocessed message: it is delivered again, and the attempt does not count.
+
+        Raises:
+            AlreadySettledError: The message is already settled.
+            LeaseLostError: The lease ended; another consumer may have the message.
+        """
         self._check_open()
         self._settled = self._source.release(self, self._fields)
 
     async def extend(self, lease: float | timedelta) -> None:
-        """Extend the lease to ``lease`` seconds from now. ``process`` does this by itself."""
+        """Extend the lease. ``process`` does this by itself.
+
+        Args:
+            lease: Seconds from now.
+
+        Raises:
+            InvalidArgumentError: The length is out of range.
+            AlreadySettledError: The message is already settled.
+            LeaseLostError: The lease ended; another consumer may have the message.
+            UnsupportedFeatureError: The message has no lease.
+            NetworkError: The broker did not answer; the lease may end as before.
+        """
         self._check_open()
         await self._source.extend(self, self._fields, lease_ms(lease))
 
@@ -268,6 +331,18 @@ class Message:
 
         The ack policy decides how; by default, an error means a retry. The lease is renewed during
         the block. Exceptions other than ``Retry`` propagate.
+
+        Args:
+            ack_policy: How to settle the message; ``None``: as the consumer was opened.
+            retry: When to retry after an error; ``None``: by the message, else as the consumer was
+                opened.
+
+        Raises:
+            AlreadySettledError: The message is already settled.
+            LeaseLostError: The lease ended; another consumer may have the message.
+            UnsupportedFeatureError: The message was read without a group.
+            ClientClosedError: The client is closed; the message is delivered again.
+            NetworkError: The broker did not answer; the message may be delivered again.
         """
         settle_policy = self._source.settle_policy
         return _ProcessContext(
