@@ -38,7 +38,7 @@ from litemq.client.publishing import Publisher
 from litemq.client.timers.timers import Timers
 from litemq.client.transactions.client_api import TransactionApi
 from litemq.client.transactions.half_messages import HalfMessages
-from litemq.client.transactions.listeners import Listeners
+from litemq.client.transactions.listener_registry import ListenerRegistry
 from litemq.errors import BufferFullError, ClientClosedError
 from litemq.types import BodyCodec, check_name
 
@@ -174,7 +174,7 @@ class AsyncClient(AsyncApp, ConsumingApi, TransactionApi):
         self._publisher: Publisher | None = None  # of an open client
         self._feeds: OpenFeeds | None = None
         self._halves: HalfMessages | None = None
-        self._listeners = Listeners(self.config, self._serializers)
+        self._listeners = ListenerRegistry(self.config, self._serializers)
 
     # Opening and closing --------------------------------------------------------------------------
 

@@ -68,12 +68,12 @@ class ClusterReader(BlockingCluster):
             try:
                 peer = self.peer(span.broker)
                 if pending is None:
-                    pending = at, peer.ask(Opcode.PULL, _pull(span, at, chunk_bytes))
+                    pending = at, peer.ask(Opcode.PULL, _pull_request(span, at, chunk_bytes))
                 answer, records = peer.answer(pending[1])
                 pending = None
                 next_offset = at + (scan(records, limits=STORED_LIMITS).starts.size if records else 0)
                 if at < next_offset < span.end:
-                    pending = next_offset, peer.ask(Opcode.PULL, _pull(span, next_offset, chunk_bytes))
+                    pending = next_offset, peer.ask(Opcode.PULL, _pull_request(span, next_offset, chunk_bytes))
             except LiteMQError as error:
                 pending = None
                 at = self._recover(span, at, error, deadline, losses)
@@ -103,7 +103,7 @@ class ClusterReader(BlockingCluster):
 
     def sample(self, span: QueueSpan, max_bytes: int) -> tuple[memoryview, int]:
         """Return the first records of ``span`` that fit ``max_bytes``, and their number."""
-        records = self.peer(span.broker).request(Opcode.PULL, _pull(span, span.begin, max_bytes)).attachment
+        records = self.peer(span.broker).request(Opcode.PULL, _pull_request(span, span.begin, max_bytes)).attachment
         return records, scan(records, limits=STORED_LIMITS).starts.size if records else 0
 
     def _recover(
@@ -129,7 +129,7 @@ class ClusterReader(BlockingCluster):
         return at
 
 
-def _pull(span: QueueSpan, at: int, chunk_bytes: int) -> bytes:
+def _pull_request(span: QueueSpan, at: int, chunk_bytes: int) -> bytes:
     return PullRequest(
         topic=span.topic,
         queue_id=span.queue_id,

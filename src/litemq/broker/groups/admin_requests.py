@@ -77,7 +77,7 @@ class GroupAdmin:
             keys[group].append(key)
         members: dict[str, int] = defaultdict(int)
         for group_topic in self._groups.group_topics:
-            membership = self._groups.members(group_topic)
+            membership = self._groups.membership(group_topic)
             members[group_topic.group] += 0 if membership is None else len(membership.members)
         facts = self._store.state.parts.groups
         answer = GroupsAnswer()
@@ -181,7 +181,7 @@ class GroupAdmin:
         ]
 
     def _busy(self, group: str, topic: Topic) -> tuple[int, int]:
-        membership = self._groups.members(GroupTopic(group, topic.topic_id))
+        membership = self._groups.membership(GroupTopic(group, topic.topic_id))
         keys = [QueueKey(topic.topic_id, queue_id) for queue_id in range(topic.queues)]
         return 0 if membership is None else len(membership.members), sum(
             self._state.in_flight(group, key) for key in keys

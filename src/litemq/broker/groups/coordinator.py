@@ -28,7 +28,7 @@ from litemq.types import check_name
 
 __all__ = ["GroupCoordinator", "GroupTopic", "Heartbeat"]
 
-_LATE_NS: Final = 200_000_000
+_LATE_NS: Final = 200_000_000  # the event loop stood still if a timer fires this late
 _RETRY_AFTER_MS: Final = 1_000
 _LOG = logging.getLogger(__name__)
 
@@ -102,15 +102,15 @@ class GroupCoordinator(QueueListener):
         self._zone = zone
         self._loop = asyncio.get_running_loop()
         self._memberships: dict[GroupTopic, Membership] = {}
-        self._callers: dict[int, Caller] = {}  # of sessions
+        self._callers: dict[int, Caller] = {}  # by session
         self._caller_sessions: dict[Caller, dict[tuple[GroupTopic, str], int]] = defaultdict(dict)
         self._waiting: dict[int, _WaitingHeartbeat] = {}
         self._numbers = count(clock.wall_ms() << 20)  # never repeats a number, also after a restart
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
-        self._is_late = False
+        self._is_late = False  # the timer fired late, and was set again to let members be heard
 
-    def members(self, group_topic: GroupTopic) -> Membership | None:
+    def membership(self, group_topic: GroupTopic) -> Membership | None:
         """Return the membership of a group for a topic; ``None`` if it has no members."""
         return self._memberships.get(group_topic)
 

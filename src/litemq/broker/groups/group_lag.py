@@ -35,7 +35,7 @@ class GroupState:
         answer = GroupAnswer(paused=facts.is_paused(group))
         keys = {key for name, key in state.group_offsets if name == group}
         for group_topic in self._groups.group_topics:
-            membership = self._groups.members(group_topic)
+            membership = self._groups.membership(group_topic)
             if membership is None or group_topic.group != group:
                 continue
             keys.update(membership.queues)
@@ -87,7 +87,7 @@ class GroupState:
         if is_retry:
             queue_range.queue_id = 0
         numbers = queue_statistics(state, group, key, self._clock.wall_ms())
-        membership = self._groups.members(GroupTopic(group, topic.topic_id))
+        membership = self._groups.membership(GroupTopic(group, topic.topic_id))
         owner = None if membership is None else membership.owners.get(key)
         return GroupQueueState(
             topic=topic.name,

@@ -88,7 +88,7 @@ class MemberRequests:
 
     def answer_heartbeat(self, heartbeat: _Heartbeat) -> GroupAssignment:
         """Return the member's assignment, or that it is unchanged."""
-        membership = self._groups.members(heartbeat.group_topic)
+        membership = self._groups.membership(heartbeat.group_topic)
         member = None if membership is None else membership.members.get(heartbeat.member)
         if membership is None or member is None or member.version == heartbeat.version:
             return GroupAssignment(session=heartbeat.session, version=heartbeat.version, unchanged=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from litemq.broker.jobs.job import checked, ticks_between
+from litemq.broker.jobs.job import checked_definition, ticks_between
 from litemq.broker.jobs.scheduler import JobScheduler
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.topic_directory import check_queue
@@ -86,7 +86,7 @@ class JobChanges:
     def _checked(self, definition: JobDefinition, now: int) -> JobDefinition | LiteMQError:
         slot = self._jobs.find_slot(definition.id)
         try:
-            job = checked(definition, now, None if slot is None else self._jobs.definition(slot))
+            job = checked_definition(definition, now, None if slot is None else self._jobs.definition(slot))
             topic = self._topics.find(job.topic)
             if job.HasField("queue_id"):
                 check_queue(topic, job.queue_id)

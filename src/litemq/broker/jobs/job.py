@@ -29,7 +29,7 @@ from litemq.types import (
 __all__ = [
     "MAX_JOB_ID",
     "DueTicks",
-    "checked",
+    "checked_definition",
     "due_at",
     "due_ticks",
     "job_schedule",
@@ -44,7 +44,7 @@ _DAY_MS: Final = 86_400_000
 _MAX_WINDOW_MS: Final = 366 * _DAY_MS
 _MAX_RETRIES: Final = 1_000
 _MAX_CAUGHT_UP: Final = 1_000  # ticks of one job at a time
-_MAX_COUNTED: Final = 1_000
+_MAX_COUNTED: Final = 1_000  # missed ticks of one job; beyond, the number is a lower bound
 _ON_TIME_MS: Final = 10_000  # ticks no later than this are sent even without catch-up
 _ALLOW: Final = int(Overlap.ALLOW)  # a member of an enum costs much to look up
 _OVERLAPS: Final = frozenset(map(int, Overlap))
@@ -53,7 +53,7 @@ _MAX_BODY_BYTES: Final = 256 << 10  # all jobs are kept in memory
 _LIMITS: Final = RecordLimits(512 << 10)
 
 
-def checked(definition: JobDefinition, now: int, before: JobDefinition | None = None) -> JobDefinition:
+def checked_definition(definition: JobDefinition, now: int, before: JobDefinition | None = None) -> JobDefinition:
     """Return ``definition`` as it is stored, or raise if it is invalid.
 
     ``before`` is the definition that it changes.
@@ -161,13 +161,11 @@ def ticks_between(job: JobDefinition, after: int, until: int, limit: int) -> Ite
 
 
 class DueTicks(NamedTuple):
-    """The ticks to send, the time up to which all ticks are decided then, and the number of missed
-    ones (a lower bound).
-    """
+    """The ticks of a job that are due, in ms."""
 
     send: list[int]
-    through: int
-    missed: int
+    through: int  # once ``send`` is sent, all ticks up to this one are decided: sent, skipped or missed
+    missed: int  # how many are missed, at least
     upcoming: int = 0  # the first tick that is not due yet, 0 if unknown
 
 

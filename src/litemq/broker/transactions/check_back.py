@@ -88,7 +88,7 @@ class CheckBack:
         """Schedule the checks of transactions that have begun."""
         for name in transactions:
             known = self._halves.get(name)
-            if known is not None and not known.number:
+            if known is not None and not known.decision_number:
                 self._set_alarm(name, self.schedule.next_at(known))
 
     def _set_alarm(self, name: str, due: int) -> None:
@@ -109,7 +109,7 @@ class CheckBack:
         over: list[str] = []
         for name in names:
             known = self._halves.get(name)
-            if known is None or known.number:
+            if known is None or known.decision_number:
                 self._forget(name)
             elif known.dead or (
                 self.schedule.next_at(known) <= now and known.checks >= self.schedule.max_checks(known)
@@ -220,7 +220,7 @@ class CheckBack:
 
     def _is_undecided(self, name: str) -> bool:
         known = self._halves.get(name)
-        return known is not None and not known.number and not known.dead
+        return known is not None and not known.decision_number and not known.dead
 
     def _expire(self, poll: _Poll) -> None:
         self._leave(poll)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from litemq.broker.limits import BrokerLimits
 from litemq.storage.state import Topic
-from litemq.storage.state.transactions.half_runs import Transaction
+from litemq.storage.state.transactions.transaction import Transaction
 from litemq.storage.store import Store
 
 __all__ = ["CheckSchedule"]

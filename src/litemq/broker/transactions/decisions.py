@@ -36,8 +36,8 @@ from litemq.proto.wire_pb2 import (
 )
 from litemq.storage.batches.half_batches import rollback_controls
 from litemq.storage.state import QueueKey
-from litemq.storage.state.transactions.half_runs import Transaction
 from litemq.storage.state.transactions.halves import Halves
+from litemq.storage.state.transactions.transaction import Transaction
 
 __all__ = ["Decisions"]
 

@@ -16,9 +16,9 @@ from litemq.proto.wire_pb2 import (
     TransactionFacts,
     TransactionState,
 )
-from litemq.storage.state.transactions.half_runs import Transaction
 from litemq.storage.state.transactions.halves import Halves
 from litemq.storage.state.transactions.outcomes import Outcome
+from litemq.storage.state.transactions.transaction import Transaction
 
 __all__ = ["describe_transaction", "transaction_state"]
 
@@ -51,4 +51,4 @@ def transaction_state(halves: Halves, transaction: str) -> TransactionState:
     if known is None:
         outcome = halves.outcomes.get(transaction)
         return TX_NOT_KNOWN if outcome is None else _STATES[outcome]
-    return TX_COMMITTED if known.number else TX_DEAD if known.dead else TX_UNDECIDED
+    return TX_COMMITTED if known.decision_number else TX_DEAD if known.dead else TX_UNDECIDED

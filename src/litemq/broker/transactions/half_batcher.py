@@ -192,7 +192,7 @@ class HalfBatcher:
                 if known is None:
                     check_transaction(name)
                 outcome = halves.outcomes.get(name)
-                if outcome is not None or (known is not None and (known.number or known.dead)):
+                if outcome is not None or (known is not None and (known.decision_number or known.dead)):
                     word = "committed" if outcome is None else outcome.name.lower().replace("_", " ")
                     refused[number] = TransactionEndedError(
                         f"transaction {name!r} is {word}: begin another transaction"

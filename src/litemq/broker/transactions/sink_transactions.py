@@ -168,7 +168,7 @@ class SinkTransactions:
         sinks = self._store.state.parts.sinks
         answer = SinkAnswer(committed_batch=sinks.committed(query), plan=sinks.plan(query))
         for _, _, known in self._halves.query_transactions(query):
-            if known.number:
+            if known.decision_number:
                 answer.waiting += known.count - known.copied
             else:
                 answer.undecided += known.count
@@ -199,7 +199,7 @@ class SinkTransactions:
             (
                 known.latest_at
                 for number, _, known in self._halves.query_transactions(query)
-                if number == batch and not known.number
+                if number == batch and not known.decision_number
             ),
             default=None,
         )

@@ -21,7 +21,7 @@ from litemq.format.dead_letters import DeadLetterHistory, encode_dead_letter
 from litemq.format.transactions import transaction_group
 from litemq.storage.batches.half_batches import rollback_controls
 from litemq.storage.state import dead_letter_topic
-from litemq.storage.state.transactions.half_runs import DELETED, Transaction
+from litemq.storage.state.transactions.transaction import DELETED, Transaction
 from litemq.storage.store import Placed, Store
 from litemq.types import DeadReason, RecordKind
 
@@ -43,7 +43,7 @@ class UndecidedHalves:
         await self._store.confirmed(self._store.log_end)
         loop, halves = asyncio.get_running_loop(), self._store.state.parts.halves
         for name in transactions:
-            while (known := halves.get(name)) is not None and not known.number:
+            while (known := halves.get(name)) is not None and not known.decision_number:
                 try:
                     records = await loop.run_in_executor(self._lookups, read_halves, self._store, name, _BYTES_AT_ONCE)
                 except (CorruptStoreError, OffsetOutOfRangeError) as error:
@@ -56,7 +56,7 @@ class UndecidedHalves:
                     break
 
     def _append(self, name: str, known: Transaction, records: list[bytes]) -> bool:
-        if self._store.state.parts.halves.get(name) is not known or known.number:
+        if self._store.state.parts.halves.get(name) is not known or known.decision_number:
             return False  # it was decided meanwhile
         history = self._history(name, known)
         placed = []

@@ -46,35 +46,39 @@ def show(
 ) -> None:
     """Show the settings a program would start with.
 
-    A flag overrides the environment, which overrides the TOML file, which overrides the default.
-    Values are validated as at start-up.
+    The environment overrides the TOML file, which overrides the default. A flag of the program
+    would override them all.
+    Values are checked as they are at start-up.
     """
     table = TABLES[program]
     if file is None and table.file_variable in os.environ:
         file = Path(os.environ[table.file_variable])
     chosen = resolve(table, flags={}, environment=os.environ, file=file)
-    build(table, chosen)
+    build(table, chosen)  # raises if a value is invalid
     if output is OutputFormat.TABLE:
         heading = ["setting", "value"] + ["origin"] * origin
-        write_table([heading, *([one.setting.key, _in_table(one)] + [one.origin] * origin for one in chosen.values())])
+        rows = [
+            [resolved.setting.key, _in_table(resolved)] + [resolved.origin] * origin for resolved in chosen.values()
+        ]
+        write_table([heading, *rows])
         if not origin:
             sys.stdout.write("\nUse --origin to show where each value comes from.\n")
     else:
         entries = {
-            one.setting.key: {"value": _shown(one), "origin": one.origin} if origin else _shown(one)
-            for one in chosen.values()
+            resolved.setting.key: {"value": _shown(resolved), "origin": resolved.origin} if origin else _shown(resolved)
+            for resolved in chosen.values()
         }
         write_value(entries, output)
 
 
-def _shown(one: ResolvedSetting) -> object:
-    if one.setting.secret and one.value:
+def _shown(resolved: ResolvedSetting) -> object:
+    if resolved.setting.secret and resolved.value:
         return "(hidden)"
-    return one.setting.kind.show(one.value)
+    return resolved.setting.kind.show(resolved.value)
 
 
-def _in_table(one: ResolvedSetting) -> str:
-    value = _shown(one)
+def _in_table(resolved: ResolvedSetting) -> str:
+    value = _shown(resolved)
     if isinstance(value, bool):
         return str(value).lower()
     return plain(", ".join(value) if isinstance(value, list) else str(value))

@@ -70,7 +70,7 @@ def create(
     catch_up: Annotated[
         CatchUpRule,
         typer.Option(
-            "--catch-up", help="Ticks to send that were missed while no broker was available: the latest, all or none."
+            "--catch-up", help="Missed ticks to send once a broker is available: one (the latest), all, or skip."
         ),
     ] = "one",
     catch_up_window: Annotated[
@@ -218,7 +218,7 @@ def backfill(
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Send the messages of past ticks that have none.
+    """Send a message for each past tick that has none.
 
     Without --yes, only counts them and exits with 1.
     """

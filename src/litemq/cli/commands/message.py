@@ -159,7 +159,7 @@ def tail(
 ) -> None:
     """Print the latest messages of a topic, then follow it.
 
-    Uses no consumer group, so no consumer misses a message.
+    Does not affect any consumer group.
 
     JSON output has one message per line; with --no-follow, it is one list. Ctrl-C exits with 0.
     """

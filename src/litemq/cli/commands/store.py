@@ -222,7 +222,7 @@ def export(
 ) -> None:
     """Export the messages of a data directory to a file.
 
-    Read-only for the directory, safe while a broker runs.
+    Only reads the directory; safe while a broker runs.
     """
     with _steps() as show:
         done = export_messages(

@@ -88,7 +88,8 @@ def create(
         ArchivedChoice,
         typer.Option(
             "--archived",
-            help="Retention before archival: no (never waits), block (waits), drop-with-record (waits --archive-wait).",
+            help="Whether retention waits for the archive: no, block (until archived), drop-with-record (up to "
+            "--archive-wait).",
         ),
     ] = "no",
     archive_wait: ArchiveWait = None,
@@ -140,14 +141,17 @@ def alter(
     priorities: Annotated[
         Literal["strict", "weighted"] | None,
         typer.Option(
-            "--priorities", help="Priority of leases: strict (highest first) or weighted (shared).", show_default=False
+            "--priorities",
+            help="Order of delivery under leases: strict (highest first) or weighted (shared).",
+            show_default=False,
         ),
     ] = None,
     archived: Annotated[
         ArchivedChoice | None,
         typer.Option(
             "--archived",
-            help="Retention before archival: no (never waits), block (waits), drop-with-record (waits --archive-wait).",
+            help="Whether retention waits for the archive: no, block (until archived), drop-with-record (up to "
+            "--archive-wait).",
             show_default=False,
         ),
     ] = None,

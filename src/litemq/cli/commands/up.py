@@ -66,7 +66,7 @@ def up(
 ) -> None:
     """Run a NameServer and a broker for development until Ctrl-C or SIGTERM.
 
-    Topics are created by their first message. Both servers stop when this process ends, and if one
+    Topics are created on first use. Both servers stop when this process ends, and if one
     of them exits, the other one is stopped. The environment variables of `litemq broker` apply.
     """
     if port == nameserver_port:

@@ -82,9 +82,7 @@ BROKER: Final = Table(
             SIZE.or_none(),
             "Log size above which the oldest messages are deleted; none disables deletion by size.",
         ),
-        Setting(
-            "topics.auto_create", "auto_create_topics", SWITCH, "Create a missing topic when a message is sent to it."
-        ),
+        Setting("topics.auto_create", "auto_create_topics", SWITCH, "Create a missing topic on first use."),
         Setting("topics.default_queues", "default_queues", INTEGER, "Queues of a new topic when no number is given."),
         Setting(
             "quota.messages_per_s",

@@ -12,23 +12,23 @@ from litemq.errors import ClientClosedError, LiteMQError, OverloadedError, SendO
 
 __all__ = ["RequestBatcher"]
 
-P = TypeVar("P")
-I = TypeVar("I")  # noqa: E741
-R = TypeVar("R")
+Destination = TypeVar("Destination")
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
 
 
-class _OpenBatch(Generic[I, R]):
+class _OpenBatch(Generic[Item, Outcome]):
     """A request that still takes items."""
 
     __slots__ = ("items", "size", "waiters")
 
     def __init__(self) -> None:
-        self.items: list[I] = []
-        self.waiters: list[asyncio.Future[R]] = []
+        self.items: list[Item] = []
+        self.waiters: list[asyncio.Future[Outcome]] = []
         self.size = 0
 
 
-class RequestBatcher(Generic[P, I, R]):
+class RequestBatcher(Generic[Destination, Item, Outcome]):
     """Batches of items by destination, up to ``max_items`` and ``max_bytes`` each.
 
     Items must be idempotent: a request whose answer is lost is sent again.
@@ -37,7 +37,7 @@ class RequestBatcher(Generic[P, I, R]):
     def __init__(
         self,
         config: ClientConfig,
-        ask: Callable[[P, list[I]], Awaitable[list[R | LiteMQError]]],
+        ask: Callable[[Destination, list[Item]], Awaitable[list[Outcome | LiteMQError]]],
         max_items: int,
         max_bytes: int,
     ) -> None:
@@ -47,13 +47,13 @@ class RequestBatcher(Generic[P, I, R]):
         self._max_items = max_items
         self._max_bytes = max_bytes
         self._loop = asyncio.get_running_loop()
-        self._open: dict[P, _OpenBatch[I, R]] = {}
+        self._open: dict[Destination, _OpenBatch[Item, Outcome]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def add(self, destination: P, item: I, size: int = 0) -> asyncio.Future[R]:
+    def add(self, destination: Destination, item: Item, size: int = 0) -> asyncio.Future[Outcome]:
         """Add an item of ``size`` bytes to this tick's request; the future is its outcome."""
-        waiter: asyncio.Future[R] = self._loop.create_future()
+        waiter: asyncio.Future[Outcome] = self._loop.create_future()
         if self._closed:
             waiter.set_exception(ClientClosedError("the client is closed"))
             return waiter
@@ -74,15 +74,17 @@ class RequestBatcher(Generic[P, I, R]):
         for destination in list(self._open):
             self._send(destination)
 
-    def _send(self, destination: P) -> None:
+    def _send(self, destination: Destination) -> None:
         batch = self._open.pop(destination)
         task = self._loop.create_task(self._deliver(destination, batch.items, batch.waiters))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _deliver(self, destination: P, items: list[I], waiters: list[asyncio.Future[R]]) -> None:
+    async def _deliver(
+        self, destination: Destination, items: list[Item], waiters: list[asyncio.Future[Outcome]]
+    ) -> None:
         try:
-            outcomes = await self._repeat(destination, items)
+            outcomes = await self._ask_until_answered(destination, items)
         except LiteMQError as error:
             outcomes = [error] * len(items)
         except asyncio.CancelledError:
@@ -96,7 +98,7 @@ class RequestBatcher(Generic[P, I, R]):
             else:
                 waiter.set_result(outcome)
 
-    async def _repeat(self, destination: P, items: list[I]) -> list[R | LiteMQError]:
+    async def _ask_until_answered(self, destination: Destination, items: list[Item]) -> list[Outcome | LiteMQError]:
         until = self._loop.time() + self._config.delivery_timeout_ms / 1000
         backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
         in_doubt = False

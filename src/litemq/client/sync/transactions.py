@@ -141,7 +141,8 @@ class SyncTransactions:
             state: ``undecided`` (default), ``committed``, ``rolled-back`` or ``dead``.
             older_than: Only those whose first message is at least this many seconds old.
             include_sinks: Also those of Spark sinks.
-            most: Return at most this many.
+            most: Return at most this many. Brokers are asked one after the other, so the first
+                ones may supply all of them.
 
         Raises:
             InvalidArgumentError: An argument is invalid.

@@ -16,7 +16,7 @@ from litemq.client.transactions.admin import Transactions
 from litemq.client.transactions.execution import execute_transaction, send_transaction
 from litemq.client.transactions.half_messages import HalfMessages
 from litemq.client.transactions.listener import TransactionListener
-from litemq.client.transactions.listeners import Listeners
+from litemq.client.transactions.listener_registry import ListenerRegistry
 from litemq.client.transactions.transaction import OnError, Transaction, TransactionReceipt, check_properties
 from litemq.errors import InvalidArgumentError
 from litemq.types import check_name
@@ -29,7 +29,7 @@ class TransactionApi:
 
     config: ClientConfig
     _serializers: Serializers
-    _listeners: Listeners
+    _listeners: ListenerRegistry
     _halves: HalfMessages | None
 
     def _opened(self) -> Engine:

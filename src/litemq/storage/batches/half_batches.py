@@ -18,7 +18,7 @@ from litemq.proto.control_pb2 import Control, HalvesRolledBack, HalvesSkipped, S
 from litemq.storage.batches.batch import Batch, sent_batch
 from litemq.storage.state import QueueKey, State
 from litemq.storage.state.topics import HALF_TOPIC_ID, TIMER_TOPIC_ID
-from litemq.storage.state.transactions.half_runs import HalfRun
+from litemq.storage.state.transactions.transaction import HalfRun
 from litemq.types import RecordKind
 
 __all__ = [
@@ -98,7 +98,7 @@ def check_half_sequence(state: State, transaction: str, key: QueueKey, first: in
             f"record {first} of transaction {transaction!r} for queue {key.queue_id}: send record {sent} next",
             sent,
         )
-    if known is not None and known.number:
+    if known is not None and known.decision_number:
         raise TransactionRefusedError(f"transaction {transaction!r} is already decided and takes no more records")
 
 
@@ -170,7 +170,7 @@ def skip_control(upcoming: UpcomingHalves, reason: str) -> Control:
 def check_upcoming(state: State, decided: DecidedHalves) -> None:
     """Raise unless ``decided`` are still the next halves to copy, so that none is copied twice."""
     known = state.parts.halves.get(decided.transaction)
-    upcoming = [] if known is None or not known.number else known.upcoming(decided.length)
+    upcoming = [] if known is None or not known.decision_number else known.upcoming(decided.length)
     if [run[:2] + run[4:6] for run in upcoming] != [run[:2] + run[4:6] for run in decided.runs]:
         raise InvalidArgumentError(
             f"the halves of transaction {decided.transaction!r} were copied already, or their topic was deleted"

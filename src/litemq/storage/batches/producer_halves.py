@@ -17,7 +17,7 @@ from litemq.storage.batches.batch import Batch, sent_batch
 from litemq.storage.batches.half_batches import messages_batch
 from litemq.storage.state import State
 from litemq.storage.state.topics import HALF_TOPIC_ID
-from litemq.storage.state.transactions.half_runs import HalfRun
+from litemq.storage.state.transactions.transaction import HalfRun
 from litemq.types import RecordKind
 
 __all__ = ["producers_batch", "transactions_batch"]
@@ -45,7 +45,7 @@ def transactions_batch(
     runs: list[HalfRun] = []
     for name in transactions:
         known = halves.get(name)
-        if known is None or known.number or known.dead or known.dropped or not is_producer_transaction(name):
+        if known is None or known.decision_number or known.dead or known.dropped or not is_producer_transaction(name):
             raise InvalidArgumentError(f"transaction {name!r} has ended, is already decided, or its topic was deleted")
         runs += known.runs
     buffer = bytearray().join([read(run.first_log_offset, run.first_log_offset + run.bytes) for run in runs])

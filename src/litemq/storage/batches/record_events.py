@@ -24,7 +24,7 @@ from litemq.storage.state.jobs.jobs import JOB_NUMBER_BITS, TicksPlaced
 from litemq.storage.state.machine_parts import PlacedEvent
 from litemq.storage.state.part import PlacedRecord
 from litemq.storage.state.timers.pending_totals import TimersBegun, TimersFired
-from litemq.storage.state.transactions.half_runs import HalfEvent, HalfMoved, HalvesCopied, HalvesPlaced
+from litemq.storage.state.transactions.half_events import HalfEvent, HalfMoved, HalvesCopied, HalvesPlaced
 from litemq.types import RecordKind
 
 __all__ = ["numbered_events"]

@@ -26,8 +26,8 @@ from litemq.storage.state.delivery.dead_letters import DeadLetters
 from litemq.storage.state.delivery.tries import Tries, WaitingTry
 from litemq.storage.state.timers.timer_batches import TimerBatches
 from litemq.storage.state.topics import HALF_TOPIC_ID, TIMER_TOPIC_ID
-from litemq.storage.state.transactions.half_runs import HalfRun
 from litemq.storage.state.transactions.halves import Halves
+from litemq.storage.state.transactions.transaction import HalfRun
 from litemq.storage.timers.timer_store import EndedTimers, TimerStore, timer_end
 from litemq.types import RecordKind, StoredRecord
 

@@ -14,7 +14,7 @@ from litemq.proto.control_pb2 import Topic as WireTopic
 from litemq.storage.state.machine_parts import MachineParts, PlacedEvent
 from litemq.storage.state.producers import Producers, runs_row
 from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID, SYSTEM_TOPICS, QueueKey, Topic
-from litemq.storage.state.transactions.half_runs import HalvesPlaced
+from litemq.storage.state.transactions.half_events import HalvesPlaced
 
 __all__ = ["State"]
 

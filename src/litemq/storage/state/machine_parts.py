@@ -20,7 +20,7 @@ from litemq.storage.state.part import Part, PlacedPart, PlacedRecord, Touch
 from litemq.storage.state.timers.moved_timers import MovedTimers
 from litemq.storage.state.timers.pending_totals import PendingTotals, TimersBegun, TimersFired
 from litemq.storage.state.timers.timer_batches import TimerBatches
-from litemq.storage.state.transactions.half_runs import HalfDied, HalfEvent, HalvesCopied
+from litemq.storage.state.transactions.half_events import HalfDied, HalfEvent, HalvesCopied
 from litemq.storage.state.transactions.halves import Halves
 from litemq.storage.state.transactions.sinks import Sinks
 from litemq.types import RecordKind

@@ -45,7 +45,7 @@ BucketPosition = tuple[int, int]  # a due time and a log offset
 _MAGIC: Final = 0x4C4D5154
 _HEAD: Final = struct.Struct(">IIqqq")
 _ROW: Final = struct.Struct(">qIqq")
-_SAME_FROM: Final = 16  # the bytes after the applied offset describe the buckets
+_BUCKETS_FROM: Final = 16  # the bytes after the applied offset describe the buckets
 _CHUNK: Final = 1 << 20  # entries read at a time
 _NO_ENTRIES: Final = np.empty(0, ENTRY)
 _LOG = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class BucketFiles:
         self._dropped: list[_Bucket] = []
         self._split_before = 0  # the first day that is not split into minutes yet
         self._next_number = 1
-        self._sealed_as = b""
+        self._written_manifest = b""
         self.applied: int | None = None  # of the manifest; None: it was missing or damaged
         disk.make_directory(directory)
         try:
@@ -107,7 +107,7 @@ class BucketFiles:
             if size > bucket.entries * ENTRY.itemsize:
                 self._disk.open(path).truncate(bucket.entries * ENTRY.itemsize)
         self.applied = applied
-        self._sealed_as = raw
+        self._written_manifest = raw
 
     def _remove_others(self) -> None:
         """Remove the files that the manifest does not name: leftovers of a crash."""
@@ -121,7 +121,7 @@ class BucketFiles:
         self._buckets.clear()
         self._dropped.clear()
         self._split_before = 0
-        self._sealed_as = b""
+        self._written_manifest = b""
         self.applied = None
         if self._manifest.exists():
             self._disk.unlink(self._manifest)
@@ -181,16 +181,16 @@ class BucketFiles:
         bucket = self._bucket(minute)
         return minute + 1 if bucket is None else bucket.minute + bucket.minutes
 
-    def read_timers(self, minute: int, pendings: Longs) -> Entries:
-        """Return the entries of the timers ``pendings`` (ascending) in the bucket of ``minute``.
+    def read_timers(self, minute: int, log_offsets: Longs) -> Entries:
+        """Return the entries of the timers at ``log_offsets`` (ascending) in a minute's bucket.
 
         The whole file is read and verified, in chunks.
         """
         found = [_NO_ENTRIES]
         for some in self._chunks(minute):
             stored = some["pending"].astype(np.int64)
-            nearest = np.minimum(np.searchsorted(pendings, stored), pendings.size - 1)
-            found.append(some[pendings[nearest] == stored])
+            nearest = np.minimum(np.searchsorted(log_offsets, stored), log_offsets.size - 1)
+            found.append(some[log_offsets[nearest] == stored])
         return np.concatenate(found)
 
     def first_timers(self, minute: int, after: BucketPosition, until: int, limit: int) -> tuple[Entries, bool]:
@@ -242,7 +242,7 @@ class BucketFiles:
         rows = b"".join(_ROW.pack(*self._buckets[minute]) for minute in sorted(self._buckets))
         tail = _HEAD.pack(0, 0, applied, self._split_before, self._next_number)[8:] + rows
         raw = struct.pack(">II", _MAGIC, crc32c(tail)) + tail
-        if raw[_SAME_FROM:] == self._sealed_as[_SAME_FROM:]:
+        if raw[_BUCKETS_FROM:] == self._written_manifest[_BUCKETS_FROM:]:
             return  # no timer changed: the checkpoint has the newer log offset
         path = self._manifest.with_suffix(".new")
         file = self._disk.open(path, create=True)
@@ -251,7 +251,7 @@ class BucketFiles:
         file.sync()
         self._disk.rename(path, self._manifest)
         self._disk.sync_directory(self._directory)
-        self._sealed_as = raw
+        self._written_manifest = raw
         for bucket in self._dropped:
             path = self._directory / bucket.name
             if path.exists():

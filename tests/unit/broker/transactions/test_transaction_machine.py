@@ -171,7 +171,9 @@ class Transactions(BrokerMachine):
     def totals_are_right(self) -> None:
         if hasattr(self, "store"):
             halves = self.store.state.parts.halves
-            undecided = {name: known.count for _, name, known in halves.query_transactions("q") if not known.number}
+            undecided = {
+                name: known.count for _, name, known in halves.query_transactions("q") if not known.decision_number
+            }
             assert undecided == {name: len(records) for name, records in self.sent.items()}
 
 

@@ -22,7 +22,7 @@ from litemq.storage.state.jobs.jobs import TicksPlaced
 from litemq.storage.state.part import PlacedRecord
 from litemq.storage.state.timers.pending_totals import TimersBegun, TimersFired
 from litemq.storage.state.topics import ROLLBACK_TOPIC_ID
-from litemq.storage.state.transactions.half_runs import HalvesCopied, HalvesPlaced
+from litemq.storage.state.transactions.half_events import HalvesCopied, HalvesPlaced
 from litemq.types import Record, RecordKind, Stamp
 
 BY_HAND = StoreConfig(

@@ -15,7 +15,7 @@ from litemq.storage.state.persistence.rows import row_key
 from litemq.storage.state.producers import TouchedPage, runs_row
 from litemq.storage.state.timers.pending_totals import TimersBegun, TimersFired
 from litemq.storage.state.topics import QueueKey
-from litemq.storage.state.transactions.half_runs import HalfEvent
+from litemq.storage.state.transactions.half_events import HalfEvent
 
 __all__ = ["Changes"]
 

@@ -8,7 +8,7 @@ from litemq.format.transactions import is_producer_transaction
 from litemq.proto.control_pb2 import HalfRun as HalfRunRow
 from litemq.proto.control_pb2 import HalvesRow, Row, TransactionCheckRow
 from litemq.storage.state.topics import QueueKey
-from litemq.storage.state.transactions.half_runs import DELETED, CheckRound, HalfRun, Transaction
+from litemq.storage.state.transactions.transaction import DELETED, CheckRound, HalfRun, Transaction
 
 __all__ = ["PAGE", "add_runs", "halves_row", "transaction_from_row"]
 
@@ -21,7 +21,7 @@ def halves_row(name: str, known: Transaction | None, page: int) -> Row:
         return Row(halves=HalvesRow(transaction=name, page=page, gone=True))
     row = HalvesRow(transaction=name, page=page)
     if page == 0:
-        row.latest_at, row.number, row.copied = known.latest_at, known.number, known.copied
+        row.latest_at, row.number, row.copied = known.latest_at, known.decision_number, known.copied
         row.first_at, row.check_after_ms, row.max_checks = known.first_at, known.check_after_ms, known.max_checks
         row.checks, row.dead = known.checks, known.dead
         row.story.extend(
@@ -34,7 +34,7 @@ def halves_row(name: str, known: Transaction | None, page: int) -> Row:
 def transaction_from_row(row: HalvesRow) -> Transaction:
     """Return the transaction of a first page, without its runs."""
     known = Transaction()
-    known.latest_at, known.number, known.copied = row.latest_at, row.number, row.copied
+    known.latest_at, known.decision_number, known.copied = row.latest_at, row.number, row.copied
     known.first_at, known.check_after_ms, known.max_checks = row.first_at, row.check_after_ms, row.max_checks
     known.checks, known.dead = row.checks, row.dead
     known.history = tuple(CheckRound(each.at, each.asked, each.unknown) for each in row.story)
@@ -51,7 +51,7 @@ def add_runs(known: Transaction, row: HalvesRow) -> int:
         if run.topic_id != DELETED:
             key = QueueKey(run.topic_id, run.queue_id)
             known.sent[key] = known.sent.get(key, 0) + run.length
-    if known.number or known.dead:
+    if known.decision_number or known.dead:
         known.locate_next()
     if is_producer_transaction(row.transaction):
         known.detect_moved()

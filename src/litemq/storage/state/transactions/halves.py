@@ -19,16 +19,10 @@ from litemq.format.transactions import is_producer_transaction
 from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.part import Touch
 from litemq.storage.state.topics import QueueKey
+from litemq.storage.state.transactions.half_events import HalfDied, HalfEvent, HalfMoved, HalvesCopied
 from litemq.storage.state.transactions.half_rows import PAGE, add_runs, halves_row, transaction_from_row
-from litemq.storage.state.transactions.half_runs import (
-    HalfDied,
-    HalfEvent,
-    HalfMoved,
-    HalfRun,
-    HalvesCopied,
-    Transaction,
-)
 from litemq.storage.state.transactions.outcomes import Outcome, Outcomes
+from litemq.storage.state.transactions.transaction import HalfRun, Transaction
 
 __all__ = ["Halves", "sink_transaction"]
 
@@ -104,18 +98,18 @@ class Halves:
         return [
             name
             for batch, name, known in self.query_transactions(query)
-            if first <= batch <= through and not known.number
+            if first <= batch <= through and not known.decision_number
         ]
 
     def undecided_before(self, log_offset: int) -> list[str]:
         """Return the undecided transactions of sinks with halves before ``log_offset``."""
-        undecided = [(name, known) for name, known in self._transactions.items() if not known.number]
+        undecided = [(name, known) for name, known in self._transactions.items() if not known.decision_number]
         sinks = [(name, known) for name, known in undecided if not is_producer_transaction(name)]
         return [name for name, known in sinks if known.first_log_offset < log_offset]
 
     def producers_before(self, log_offset: int) -> list[tuple[str, HalfRun]]:
         """Return the undecided halves of producers' transactions before ``log_offset``."""
-        undecided = [(name, known) for name, known in self._transactions.items() if not known.number]
+        undecided = [(name, known) for name, known in self._transactions.items() if not known.decision_number]
         producers = [(name, known) for name, known in undecided if is_producer_transaction(name)]
         found = [(name, run) for name, known in producers for run in known.left if run.first_log_offset < log_offset]
         return sorted(found, key=lambda each: each[1].first_log_offset)
@@ -123,7 +117,11 @@ class Halves:
     def is_at(self, transaction: str, log_offset: int) -> bool:
         """Return whether an undecided half of a producer's transaction is at ``log_offset``."""
         known = self._transactions.get(transaction)
-        return known is not None and not known.number and any(run.first_log_offset == log_offset for run in known.left)
+        return (
+            known is not None
+            and not known.decision_number
+            and any(run.first_log_offset == log_offset for run in known.left)
+        )
 
     def is_copied_before(self, log_offset: int) -> bool:
         """Return whether all decided halves before ``log_offset`` are copied."""
@@ -135,7 +133,7 @@ class Halves:
         A carried copy of that copy has an origin after all halves.
         """
         known = self._transactions.get(transaction)
-        if known is None or (not known.number and (known.dead or not is_producer_transaction(transaction))):
+        if known is None or (not known.decision_number and (known.dead or not is_producer_transaction(transaction))):
             return False
         return origin <= known.last_log_offset
 
@@ -197,33 +195,33 @@ class Halves:
             touched += self._roll_back(name)
         for name in winners:
             known = self._transactions.get(name)
-            if known is not None and not known.number and not known.dead:
+            if known is not None and not known.decision_number and not known.dead:
                 number += 1
-                known.number = number
+                known.decision_number = number
                 self._decided[number] = name
                 touched += self._advance(name, 0)
         return touched
 
     def _advance(self, name: str, count: int) -> list[Touch]:
         known = self._transactions.get(name)
-        if known is None or not known.number:
+        if known is None or not known.decision_number:
             return []
         return self._end(name, Outcome.COMMITTED) if known.advance(count) else [("halves", name, 0)]
 
     def _copied(self, name: str, count: int) -> list[Touch]:
         known = self._transactions.get(name)
-        if known is not None and not known.number and not known.dead and is_producer_transaction(name):
+        if known is not None and not known.decision_number and not known.dead and is_producer_transaction(name):
             # The first copy is the decision. If there is only one half, the transaction ends.
             if known.advance(count):
                 return self._end(name, Outcome.COMMITTED)
-            known.number = max(self._decided, default=0) + 1
-            self._decided[known.number] = name
+            known.decision_number = max(self._decided, default=0) + 1
+            self._decided[known.decision_number] = name
             return [("halves", name, 0)]
         return self._advance(name, count)
 
     def _died(self, name: str) -> list[Touch]:
         known = self._transactions.get(name)
-        if known is None or known.number or not is_producer_transaction(name):
+        if known is None or known.decision_number or not is_producer_transaction(name):
             return []
         known.dead = True
         return self._end(name, Outcome.DEAD) if known.advance(1) else [("halves", name, 0)]
@@ -237,14 +235,14 @@ class Halves:
         touched: list[Touch] = []
         for check in control.transactions_checked.checks:
             known = self._transactions.get(check.transaction)
-            if known is not None and not known.number and is_producer_transaction(check.transaction):
+            if known is not None and not known.decision_number and is_producer_transaction(check.transaction):
                 known.record_check(control.transactions_checked.at, check.asked, check.before, unknown=check.unknown)
                 touched.append(("halves", check.transaction, 0))
         return touched
 
     def _roll_back(self, name: str) -> list[Touch]:
         known = self._transactions.get(name)
-        if known is None or known.number:
+        if known is None or known.decision_number:
             return []
         return self._end(name, Outcome.DEAD if known.dead else Outcome.ROLLED_BACK)
 
@@ -254,7 +252,7 @@ class Halves:
         if not changed:
             return []
         touched = self._pages(name, changed)
-        if known.number:
+        if known.decision_number:
             return touched + self._advance(name, 0)
         if not is_producer_transaction(name):
             return touched
@@ -271,7 +269,7 @@ class Halves:
 
     def _end(self, name: str, outcome: Outcome) -> list[Touch]:
         known = self._transactions.pop(name)
-        self._decided.pop(known.number, None)
+        self._decided.pop(known.decision_number, None)
         self.bytes -= known.bytes
         self.runs -= len(known.runs)
         touched = self._pages(name, set(range(0, len(known.runs), PAGE)))
@@ -323,8 +321,8 @@ class Halves:
         if known is None:
             known = transaction_from_row(page)
             self._put(page.transaction, known)
-            if known.number:
-                self._decided[known.number] = page.transaction
+            if known.decision_number:
+                self._decided[known.decision_number] = page.transaction
         self.bytes += add_runs(known, page)
         self.runs += len(page.runs)
         return True

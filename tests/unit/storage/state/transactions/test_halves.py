@@ -7,7 +7,7 @@ from litemq.proto.control_pb2 import Control, HalvesRolledBack, HalvesSkipped, S
 from litemq.storage.state import QueueKey
 from litemq.storage.state.machine_parts import MachineParts
 from litemq.storage.state.part import PlacedRecord
-from litemq.storage.state.transactions.half_runs import HalvesCopied, HalvesPlaced
+from litemq.storage.state.transactions.half_events import HalvesCopied, HalvesPlaced
 from litemq.types import RecordKind
 from support.delivery_histories import Change, check_snapshot, check_touches, rows_of, take
 

@@ -16,8 +16,9 @@ from litemq.proto.control_pb2 import (
 from litemq.storage.state.machine_parts import MachineParts
 from litemq.storage.state.part import PlacedRecord
 from litemq.storage.state.transactions import outcomes
-from litemq.storage.state.transactions.half_runs import CheckRound, HalfDied, HalfMoved, HalvesCopied, HalvesPlaced
+from litemq.storage.state.transactions.half_events import HalfDied, HalfMoved, HalvesCopied, HalvesPlaced
 from litemq.storage.state.transactions.outcomes import Outcome, Outcomes
+from litemq.storage.state.transactions.transaction import CheckRound
 from litemq.types import RecordKind
 from support.delivery_histories import Change, check_snapshot, check_touches
 
@@ -92,7 +93,7 @@ def test_the_first_message_is_the_decision() -> None:
     parts.place(HalvesCopied(name, 1))
     known = halves.get(name)
     assert known is not None
-    assert (known.number, known.copied, halves.first_decided) == (1, 1, name)
+    assert (known.decision_number, known.copied, halves.first_decided) == (1, 1, name)
     parts.apply(Control(halves_rolled_back=HalvesRolledBack(transactions=[name])))
     assert halves.get(name) is known, "a decided transaction is not rolled back"
     parts.place(HalvesCopied(name, 2))
@@ -112,7 +113,7 @@ def test_the_first_dead_letter_is_the_decision_but_a_carried_one_is_not() -> Non
     assert (known.dead, known.copied) == (True, 1)
     parts.place(HalvesCopied(name, 1))
     parts.apply(Control(transactions_decided=TransactionsDecided(transactions=[name])))
-    assert (known.number, known.copied) == (0, 1), "a dead transaction is not committed"
+    assert (known.decision_number, known.copied) == (0, 1), "a dead transaction is not committed"
     parts.place(_dead(name, 300, 200))  # retention carries the dead letter forward
     assert known.copied == 1
     parts.place(_dead(name, 400, 100))
@@ -181,7 +182,7 @@ def test_a_sink_transaction_is_decided_by_its_driver_only() -> None:
     parts.apply(Control(transactions_decided=TransactionsDecided(transactions=[job])))
     known = parts.halves.get(job)
     assert known is not None
-    assert (known.number, known.copied, known.dead) == (0, 0, False)
+    assert (known.decision_number, known.copied, known.dead) == (0, 0, False)
 
 
 def test_the_oldest_outcomes_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:

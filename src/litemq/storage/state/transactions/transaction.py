@@ -1,4 +1,9 @@
-"""The halves of one transaction, in runs, and the progress of copying them to their queues."""
+"""One transaction: its halves, its decision, and the progress of copying the halves.
+
+A *half* is a record of a transaction in the half topic. Halves that are consecutive there form a
+*run*. Retention may carry a half forward: its copy then takes its place in the run. Pure state:
+nothing here reads or writes.
+"""
 
 from __future__ import annotations
 
@@ -7,62 +12,10 @@ from typing import Final, NamedTuple
 
 from litemq.storage.state.topics import QueueKey
 
-__all__ = [
-    "DELETED",
-    "CheckRound",
-    "HalfDied",
-    "HalfEvent",
-    "HalfMoved",
-    "HalfRun",
-    "HalvesCopied",
-    "HalvesPlaced",
-    "Transaction",
-]
+__all__ = ["DELETED", "CheckRound", "HalfRun", "Transaction"]
 
 DELETED: Final = 0  # a topic id that no topic has
 _MAX_ROUNDS: Final = 16  # check rounds in a transaction's history
-
-
-class HalvesPlaced(NamedTuple):
-    """Consecutive halves of one transaction in the half topic, all for the same queue."""
-
-    transaction: str
-    topic: str
-    topic_id: int
-    queue_id: int
-    first_log_offset: int
-    last_log_offset: int
-    first_half_offset: int
-    length: int
-    bytes: int
-    store_timestamp: int
-    check_after_ms: int = 0  # of a producer's transaction; 0: the topic's setting
-    max_checks: int = 0  # the same
-
-
-class HalvesCopied(NamedTuple):
-    """The next ``length`` halves of a transaction were copied to their queues."""
-
-    transaction: str
-    length: int
-
-
-class HalfMoved(NamedTuple):
-    """The half of a producer's transaction at ``origin`` was carried forward."""
-
-    transaction: str
-    origin: int
-    log_offset: int
-    half_offset: int
-
-
-class HalfDied(NamedTuple):
-    """The next half of a producer's transaction became a dead letter."""
-
-    transaction: str
-
-
-HalfEvent = HalvesPlaced | HalvesCopied | HalfMoved | HalfDied
 
 
 class CheckRound(NamedTuple):
@@ -100,20 +53,20 @@ class Transaction:
     """The halves of one transaction, its decision, and its checks."""
 
     __slots__ = (
-        "_at",
-        "_before",
+        "_copied_before_run",
         "_moved",
+        "_next_run",
         "bytes",
         "check_after_ms",
         "checks",
         "copied",
         "count",
         "dead",
+        "decision_number",
         "first_at",
         "history",
         "latest_at",
         "max_checks",
-        "number",
         "runs",
         "sent",
     )
@@ -122,13 +75,13 @@ class Transaction:
         self.runs: list[HalfRun] = []
         self.sent: dict[QueueKey, int] = {}  # the number of halves for each queue
         self.latest_at = 0  # ms
-        self.number = 0  # of the decision; 0: undecided
+        self.decision_number = 0  # rises with each decision of a broker; 0: undecided
         self.copied = 0
         self.count = 0
         self.bytes = 0
-        # The run of the next half to copy, and the number of halves before that run.
-        self._at = 0
-        self._before = 0
+        # The index of the run of the next half to copy, and the number of halves before that run.
+        self._next_run = 0
+        self._copied_before_run = 0
         self._moved = False  # some halves were carried forward, so the log offsets of the runs are not in order
         # Only for producers' transactions:
         self.dead = False  # the first ``copied`` halves are dead letters
@@ -142,8 +95,8 @@ class Transaction:
     def first_log_offset(self) -> int:
         """The log offset of the next half to copy, or of an earlier half of its run."""
         if self._moved:
-            return min(run.first_log_offset for run in self.runs[self._at :])
-        return self.runs[self._at].first_log_offset
+            return min(run.first_log_offset for run in self.runs[self._next_run :])
+        return self.runs[self._next_run].first_log_offset
 
     @property
     def last_log_offset(self) -> int:
@@ -153,7 +106,7 @@ class Transaction:
     @property
     def left(self) -> list[HalfRun]:
         """The runs that are neither copied nor dead, if each half is a run of its own."""
-        return [run for run in self.runs[self._at :] if run.topic_id != DELETED]
+        return [run for run in self.runs[self._next_run :] if run.topic_id != DELETED]
 
     @property
     def dropped(self) -> int:
@@ -184,7 +137,7 @@ class Transaction:
 
     def move(self, origin: int, log_offset: int, half_offset: int) -> int | None:
         """Move the half at ``origin``, a run of its own; return the run's index, or ``None``."""
-        for number in range(self._at, len(self.runs)):
+        for number in range(self._next_run, len(self.runs)):
             run = self.runs[number]
             if run.first_log_offset == origin:
                 self.runs[number] = run._replace(
@@ -208,24 +161,27 @@ class Transaction:
 
         Halves whose topic was deleted are skipped and not counted.
         """
-        while self._at < len(self.runs):
-            run = self.runs[self._at]
-            left = self._before + run.length - self.copied
+        while self._next_run < len(self.runs):
+            run = self.runs[self._next_run]
+            left = self._copied_before_run + run.length - self.copied
             if run.topic_id != DELETED:
                 if count < left:
                     self.copied += count
                     return False
                 count -= left
             self.copied += left
-            self._before = self.copied
-            self._at += 1
+            self._copied_before_run = self.copied
+            self._next_run += 1
         return True
 
     def upcoming(self, limit: int, max_bytes: int = 1 << 62) -> list[HalfRun]:
-        """Return the next halves to copy: up to ``limit``, about ``max_bytes``, at least one."""
+        """Return the next halves to copy: up to ``limit``, about ``max_bytes``, at least one.
+
+        They end before a run whose topic was deleted: ``advance`` skips it.
+        """
         found: list[HalfRun] = []
-        begin = self.copied - self._before
-        for run in islice(self.runs, self._at, None):
+        begin = self.copied - self._copied_before_run
+        for run in islice(self.runs, self._next_run, None):
             if run.topic_id == DELETED or limit <= 0 or (found and max_bytes <= 0):
                 break
             fitting = max_bytes * run.length // max(1, run.bytes)
@@ -240,10 +196,13 @@ class Transaction:
 
     def locate_next(self) -> None:
         """Find the run of the next half to copy, after the runs were loaded from rows."""
-        self._at = self._before = 0
-        while self._at < len(self.runs) and self.copied >= self._before + self.runs[self._at].length:
-            self._before += self.runs[self._at].length
-            self._at += 1
+        self._next_run = self._copied_before_run = 0
+        while (
+            self._next_run < len(self.runs)
+            and self.copied >= self._copied_before_run + self.runs[self._next_run].length
+        ):
+            self._copied_before_run += self.runs[self._next_run].length
+            self._next_run += 1
 
     def detect_moved(self) -> None:
         """Detect carried halves, after the runs were loaded from rows."""
@@ -261,8 +220,9 @@ class Transaction:
         """Return an independent copy."""
         other = Transaction()
         other.runs, other.sent = self.runs.copy(), self.sent.copy()
-        other.latest_at, other.number, other.copied = self.latest_at, self.number, self.copied
-        other.count, other.bytes, other._at, other._before = self.count, self.bytes, self._at, self._before
+        other.latest_at, other.decision_number, other.copied = self.latest_at, self.decision_number, self.copied
+        other.count, other.bytes = self.count, self.bytes
+        other._next_run, other._copied_before_run = self._next_run, self._copied_before_run
         other._moved, other.dead, other.first_at, other.history = self._moved, self.dead, self.first_at, self.history
         other.check_after_ms, other.max_checks, other.checks = self.check_after_ms, self.max_checks, self.checks
         return other

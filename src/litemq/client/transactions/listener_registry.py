@@ -11,10 +11,10 @@ from litemq.client.transactions.listener import CheckBackResponder, TransactionL
 from litemq.errors import InvalidArgumentError
 from litemq.types import check_name
 
-__all__ = ["Listeners"]
+__all__ = ["ListenerRegistry"]
 
 
-class Listeners:
+class ListenerRegistry:
     """At most one listener per group. It answers check-backs until ``close``."""
 
     def __init__(self, config: ClientConfig, serializers: Serializers) -> None:
