@@ -4,8 +4,8 @@
 
 Each revision is installed from ``git archive`` into a virtual environment of its own, with the
 dependencies of this checkout's lock file. Every round measures both revisions, in alternating
-order, so that a slow minute of the machine affects both. The table prints the median of each
-figure, and the ratio after/before with its spread over the rounds.
+order, so that a slow minute of the machine affects both. After each round, a table prints the
+median of each figure, and the ratio after/before of each round.
 """
 
 from __future__ import annotations
@@ -111,6 +111,10 @@ def compare(before: str, after: str, suites: list[str], rounds: int) -> None:
                     )
                     for name, values in measured.items():
                         runs.setdefault(name, {"before": [], "after": []})[which].append(values)
+            _print_table(runs)
+
+
+def _print_table(runs: dict[str, dict[str, list[list[float]]]]) -> None:
     print(f"{'figure':<60} {'before':>10} {'after':>10} {'ratio':>7}  ratio of each round")
     for name, both in runs.items():
         old, new = (median(value for values in both[which] for value in values) for which in ("before", "after"))
