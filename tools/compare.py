@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -88,7 +87,7 @@ def _up_ms(commands: Path, folder: Path) -> float:
                     return 1000 * (time.perf_counter() - began)
             raise SystemExit("litemq up exited before it was ready")
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # a background job may ignore SIGINT
             process.wait(SLOW_START_S)
 
 
