@@ -1,11 +1,13 @@
 """Compare two revisions: figures of benchmark suites and start-up times, measured alternately.
 
     python tools/compare.py BEFORE [AFTER] [--suite broker --suite store] [--rounds 3]
+    python tools/compare.py BEFORE [AFTER] --figure store:rebuild --figure delivery:lease_batched
 
 Each revision is installed from ``git archive`` into a virtual environment of its own, with the
 dependencies of this checkout's lock file. Every round measures both revisions, in alternating
 order, so that a slow minute of the machine affects both. After each round, a table prints the
-median of each figure, and the ratio after/before of each round.
+median of each figure, and the ratio after/before of each round. With ``--figure``, a round is one
+run of each figure, in a process of its own: the closest comparison on a noisy machine.
 """
 
 from __future__ import annotations
@@ -24,6 +26,12 @@ from statistics import median
 ROOT = Path(__file__).parents[1]
 STARTS = 10  # per round and revision
 SLOW_START_S = 60.0
+_MEASURE = """
+import importlib, sys
+from litemq.bench.suite import SUITES
+figures = importlib.import_module(SUITES[sys.argv[1]]).figures(1.0)
+print([figure for figure in figures if figure.name == sys.argv[2]][0].measure())
+"""
 
 
 def install(revision: str, folder: Path) -> Path:
@@ -48,6 +56,14 @@ def suite_figures(commands: Path, suite: str, folder: Path) -> dict[str, list[fl
         f"{suite}: {name} ({figure['unit']})": figure["runs"]
         for name, figure in json.loads(result.stdout)["figures"].items()
     }
+
+
+def single_figure(commands: Path, figure: str, folder: Path) -> dict[str, list[float]]:
+    """Measure one figure of a suite once, in a new process."""
+    suite, _, name = figure.partition(":")
+    command = [str(commands / "python"), "-c", _MEASURE, suite, name]
+    result = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, check=True, text=True)
+    return {figure: [float(result.stdout.split()[-1])]}
 
 
 def start_up_figures(commands: Path, folder: Path) -> dict[str, list[float]]:
@@ -91,7 +107,14 @@ def _up_ms(commands: Path, folder: Path) -> float:
             process.wait(SLOW_START_S)
 
 
-def compare(before: str, after: str, suites: list[str], rounds: int) -> None:
+def measure(what: str, commands: Path, folder: Path) -> dict[str, list[float]]:
+    """Measure a suite, one of its figures, or the start-up."""
+    if ":" in what:
+        return single_figure(commands, what, folder)
+    return start_up_figures(commands, folder) if what == "start-up" else suite_figures(commands, what, folder)
+
+
+def compare(before: str, after: str, subjects: list[str], rounds: int) -> None:
     """Measure both revisions in ``rounds`` alternating rounds and print the table."""
     runs: dict[str, dict[str, list[list[float]]]] = {}
     with tempfile.TemporaryDirectory(prefix="litemq-compare-") as scratch:
@@ -99,16 +122,10 @@ def compare(before: str, after: str, suites: list[str], rounds: int) -> None:
         revisions = {"before": install(before, folder / "before"), "after": install(after, folder / "after")}
         for number in range(rounds):
             order = ("before", "after") if number % 2 == 0 else ("after", "before")
-            for suite in (*suites, "start-up"):
+            for subject in subjects:
                 for which in order:
-                    commands = revisions[which]
-                    print(f"round {number + 1} of {rounds}: {suite}, {which}", file=sys.stderr, flush=True)
-                    measured = (
-                        start_up_figures(commands, folder)
-                        if suite == "start-up"
-                        else suite_figures(commands, suite, folder)
-                    )
-                    for name, values in measured.items():
+                    print(f"round {number + 1} of {rounds}: {subject}, {which}", file=sys.stderr, flush=True)
+                    for name, values in measure(subject, revisions[which], folder).items():
                         runs.setdefault(name, {"before": [], "after": []})[which].append(values)
             _print_table(runs)
 
@@ -129,10 +146,15 @@ def main() -> None:
     parser.add_argument(
         "--suite", action="append", default=[], help="suite to compare; repeatable; default: broker, delivery, store"
     )
+    parser.add_argument(
+        "--figure", action="append", default=[], help="figure to compare alone, such as store:rebuild; repeatable"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     os.environ.pop("PYTHONPATH", None)
-    compare(arguments.before, arguments.after, arguments.suite or ["broker", "delivery", "store"], arguments.rounds)
+    subjects = arguments.suite or ([] if arguments.figure else ["broker", "delivery", "store"])
+    subjects = [*subjects, "start-up"] if subjects else []
+    compare(arguments.before, arguments.after, [*subjects, *arguments.figure], arguments.rounds)
 
 
 if __name__ == "__main__":

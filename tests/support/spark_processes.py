@@ -152,6 +152,8 @@ class SparkDriver(SparkProcess):
     """A driver: a Python program of ours, or a module, that makes a session by itself."""
 
     def __init__(self, arguments: Sequence[str], log: Path, **environment: str) -> None:
+        if "LITEMQ_TEST_KILL_COUNT" in environment:  # each driver counts from the start
+            Path(environment["LITEMQ_TEST_KILL_COUNT"]).unlink(missing_ok=True)
         super().__init__([sys.executable, *arguments], log, spark_environment(**environment))
 
 

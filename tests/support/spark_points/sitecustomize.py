@@ -35,20 +35,29 @@ Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _kill() -> None:
-    """Everything of this session, itself last: at one moment, as when a host goes down."""
+    """Kill everything of this session at one moment, as when a host goes down.
+
+    A child outside the session does it, the session's first process first: otherwise that process
+    might see the others end, and end by itself.
+    """
     with Path(os.environ["LITEMQ_TEST_KILL_COUNT"]).open("ab") as count:
         count.write(b".")
         if count.tell() != _AT:
             return
     session = os.getsid(0)
-    for _ in range(3):  # some may be starting others
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdecimal() or int(entry.name) == os.getpid():
-                continue
-            with contextlib.suppress(OSError):
-                if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == session:
-                    os.kill(int(entry.name), signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
+    if os.fork():
+        while True:
+            signal.pause()
+    try:
+        os.setsid()
+        os.kill(session, signal.SIGKILL)
+        for _ in range(3):  # some may be starting others
+            for entry in Path("/proc").iterdir():
+                with contextlib.suppress(OSError, ValueError):
+                    if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                        os.kill(int(entry.name), signal.SIGKILL)
+    finally:
+        os._exit(0)
 
 
 def _before(function: Callable[..., Any]) -> Callable[..., Any]:
