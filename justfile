@@ -52,6 +52,10 @@ cron-reference:
 histories:
     HYPOTHESIS_PROFILE=deep {{bin}}/pytest -n 2 -q tests/unit/broker/delivery/test_delivery_machine.py tests/unit/broker/groups/test_group_machine.py
 
+# Explore schedules of a broker and its store: just schedules --minutes 10
+schedules *args:
+    {{bin}}/python -m tools.schedules "$@"
+
 # Flip each byte of a small store once, and check what is detected, served and reported
 flips:
     LITEMQ_FLIPS=all {{bin}}/pytest -n 2 -q tests/crash/test_flipped_bytes.py
@@ -67,6 +71,10 @@ chaos-time seconds="60":
 # Simulate ten years of timers, a minute each: inserts, cancels, retention, restarts, crashes, clock changes
 year timers="6000" years="10":
     LITEMQ_YEAR_TIMERS={{timers}} LITEMQ_YEARS={{years}} {{bin}}/pytest -q -s tests/crash/test_year.py
+
+# Back up a broker under load, again and again; restore and check each backup
+backups count="200":
+    LITEMQ_BACKUPS={{count}} {{bin}}/pytest -q -s tests/cluster/test_backups.py
 
 # Kill the archive and a stream `kills` times each under load, and run the Spark examples twice
 chaos-spark kills="30":

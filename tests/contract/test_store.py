@@ -116,6 +116,16 @@ def test_a_recreated_topic_continues_its_offsets(store: Store) -> None:
     assert _bodies(store.read_queue(QueueKey(again.topic_id, 0), 2, 10)) == [b"c"]
 
 
+def test_a_topic_recreated_with_fewer_and_then_more_queues_continues_all_offsets(store: Store) -> None:
+    for queues, sent_to in ((3, (0, 1, 2)), (1, (0,)), (3, (2,))):
+        topic = store.create_topic("orders", queues)
+        for queue_id in sent_to:
+            store.append(_encoded("orders", b"a"), topic.topic_id, queue_id)
+        ends = [store.state.end_offsets.get(QueueKey(topic.topic_id, queue_id), 0) for queue_id in range(queues)]
+        store.delete_topic("orders")
+    assert ends == [2, 1, 2]
+
+
 def test_offsets_of_groups_are_kept(store: Store) -> None:
     key = QueueKey(store.create_topic("orders", 1).topic_id, 0)
     store.append(_encoded("orders", *[b"x"] * 5), key.topic_id, 0)

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from litemq.storage import maintenance
+from litemq.storage import retainer
 from litemq.storage.timers.timer_store import TimerStore
 from support.year import SimulatedYear
 
@@ -43,7 +43,7 @@ def _must_fail(directory: Path) -> str:
 
 
 def test_without_carrying_forward_timers_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintenance, "carry_timers", lambda *_: None)
+    monkeypatch.setattr(retainer, "carry_timers", lambda *_: None)
     said = _must_fail(tmp_path)
     assert "should have come" in said or "should wait" in said
 

@@ -137,7 +137,9 @@ def test_by_time(spark: SparkSession, url: str) -> None:
 
 def test_topics_by_pattern_and_those_of_the_brokers_own(spark: SparkSession, url: str) -> None:
     assert read(spark, url, subscribePattern="or.*|empty", columns="topic").count() == MESSAGES
-    assert read(spark, url, subscribe="LITEMQ_SYS_CONTROL", includeSystem="true", columns="topic").count() > 0
+    assert read(spark, url, subscribe="LITEMQ_SYS_AUDIT", includeSystem="true", columns="topic").count() == 0
+    with pytest.raises(Exception, match="LITEMQ_SYS_CONTROL"):
+        read(spark, url, subscribe="LITEMQ_SYS_CONTROL", includeSystem="true", columns="topic").count()
     topics = {row.topic for row in read(spark, url, subscribePattern=".*", columns="topic").distinct().collect()}
     assert topics - {"accounts"} == {"orders"}  # another test sends to accounts, before or after this one
 

@@ -225,7 +225,7 @@ def is_like(term: Term, pattern: LikePattern) -> Condition:
     """LIKE: whether the value matches ``pattern``; of tags or keys, whether any of them does."""
     value, matches = term.value, pattern.matches
     if term.kind is Kind.STRING_LIST:
-        return Condition(lambda record: any(map(matches, value(record))))
+        return Condition(lambda record: any(map(matches, value(record))))  # too long: no match
 
     def holds(record: RecordView) -> Truth:
         text = value(record)

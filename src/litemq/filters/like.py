@@ -7,21 +7,25 @@ from typing import Final
 
 from litemq.errors import FilterSyntaxError
 
-__all__ = ["MAX_PATTERN_CHARACTERS", "LikePattern"]
+__all__ = ["MAX_PATTERN_CHARACTERS", "MAX_STEPS", "LikePattern"]
 
 MAX_PATTERN_CHARACTERS: Final = 255
+# The characters of all patterns of a filter, times those of a value. More takes several ms, in
+# which the broker serves no one else.
+MAX_STEPS: Final = 4_000_000
 
 
 class LikePattern:
     """A pattern, split at its ``%``.
 
     The first piece must match at the start of the text, the last at its end. The pieces between
-    match one after another, each as early as possible, so no backtracking is needed.
+    match one after another, each as early as possible, so no backtracking is needed. To search for
+    a piece with ``_`` may still take its length times that of the text, so the text is limited.
     """
 
-    __slots__ = ("_first", "_is_whole", "_last", "_middle")
+    __slots__ = ("_first", "_is_whole", "_last", "_max_text", "_middle")
 
-    def __init__(self, pattern: str, escape: str = "") -> None:
+    def __init__(self, pattern: str, escape: str = "", *, max_text: int = MAX_STEPS // MAX_PATTERN_CHARACTERS) -> None:
         if len(pattern) > MAX_PATTERN_CHARACTERS:
             raise FilterSyntaxError(
                 f"a LIKE pattern of {len(pattern)} characters: use at most {MAX_PATTERN_CHARACTERS}"
@@ -31,9 +35,12 @@ class LikePattern:
         self._first = pieces[0]
         self._last = pieces[-1]
         self._middle = [piece for piece in pieces[1:-1] if piece[0]]
+        self._max_text = max_text if any("." in piece.pattern for _, piece in self._middle) else None
 
-    def matches(self, text: str) -> bool:
-        """Return whether the pattern matches the whole ``text``."""
+    def matches(self, text: str) -> bool | None:
+        """Return whether the pattern matches the whole ``text``; ``None`` if that is too long."""
+        if self._max_text is not None and len(text) > self._max_text:
+            return None
         length, first = self._first
         if self._is_whole:
             return len(text) == length and first.match(text) is not None

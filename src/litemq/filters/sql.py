@@ -24,7 +24,7 @@ from litemq.errors import FilterSyntaxError
 from litemq.filters import conditions
 from litemq.filters.conditions import FIELDS, Condition, Kind, Term
 from litemq.filters.expressions import check_parts, check_type, sql_text, translate_literal, translate_term, unify_kinds
-from litemq.filters.like import LikePattern
+from litemq.filters.like import MAX_STEPS, LikePattern
 from litemq.filters.tokens import check_tokens, refuse, short
 
 __all__ = ["parse_condition"]
@@ -40,9 +40,18 @@ def parse_condition(text: str) -> Condition:
     if not isinstance(tree, exp.Expression):
         refuse("the condition is empty: write one, or omit the filter")
     try:
+        _limit_likes(tree)
         return _condition(tree)
     except RecursionError:
         raise FilterSyntaxError(f"the filter {short(text)!r} is nested too deeply") from None
+
+
+def _limit_likes(tree: exp.Expression) -> None:
+    """Divide the steps that a record may take among the LIKE patterns of the filter."""
+    likes = list(tree.find_all(exp.Like))
+    characters = sum(len(str(like.args["expression"].name)) for like in likes)
+    for like in likes:
+        like.meta["max_text"] = MAX_STEPS // max(1, characters)
 
 
 def _condition(node: exp.Expression) -> Condition:
@@ -143,7 +152,7 @@ def _like(node: exp.Expression, escape: str = "") -> Condition:
         or not pattern.is_string
     ):
         refuse(f"{short(sql_text(node))!r}: LIKE compares a string with a pattern in single quotes")
-    condition = conditions.is_like(term, LikePattern(pattern.this, escape))
+    condition = conditions.is_like(term, LikePattern(pattern.this, escape, max_text=node.meta["max_text"]))
     return conditions.negation(condition) if node.args.get("negate") else condition
 
 

@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError
 from litemq.net.frame import Frame, FrameReader, frame_prefix
+from litemq.net.frame_budget import FREE_FRAME_BYTES, FrameBudget
 
 __all__ = ["Connection"]
 
@@ -23,7 +24,8 @@ _MIN_FRAMES: Final = 16
 _MAX_FRAMES: Final = 256
 _MAX_TICK_S: Final = 0.001
 _MAX_JOINED_BYTES: Final = 256 << 10  # many small pieces cost more to write than to copy
-_INITIAL_ANSWER_BYTES: Final = _MAX_UNSENT_BYTES // 16
+# Until the answers are known, one frame at a time: the peer may never read them.
+_INITIAL_ANSWER_BYTES: Final = _MAX_UNSENT_BYTES
 
 Bytes = bytes | bytearray | memoryview
 
@@ -42,11 +44,19 @@ class Connection(asyncio.Protocol):
         *,
         max_frame_bytes: int,
         on_open: Callable[[Connection], None] = lambda _connection: None,
+        budget: FrameBudget | None = None,
     ) -> None:
+        """Without a ``budget``, the peer is trusted.
+
+        With one, the peer is a stranger until ``admit``: its frames are short, and read one by one.
+        """
         self._on_open = on_open
+        self._max_frame_bytes = max_frame_bytes
+        self._budget = budget
+        self._is_stranger = budget is not None
         self._on_frames = on_frames
         self._on_lost = on_lost
-        self._reader = FrameReader(max_frame_bytes)
+        self._reader = FrameReader(min(max_frame_bytes, FREE_FRAME_BYTES) if self._is_stranger else max_frame_bytes)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._unsent: list[Bytes] = []
@@ -57,6 +67,11 @@ class Connection(asyncio.Protocol):
         self._read_paused = False  # other connections are served first
         self._writable_callbacks: list[Callable[[], None]] = []
         self._reason: LiteMQError | None = None
+        self._is_closing = False  # no further frame is delivered
+        self._waits_for_budget = False
+        self._frame_since: float | None = None  # when the unfinished frame began, without pauses
+        self._frame_bytes = 0  # that had arrived then
+        self._peer = "unknown peer"
         self.heard_at = self._loop.time()
 
     # Called by the event loop ---------------------------------------------------------------------
@@ -65,12 +80,55 @@ class Connection(asyncio.Protocol):
         stream = cast("asyncio.Transport", transport)  # uvloop's transport does not inherit from it
         stream.set_write_buffer_limits(high=_MAX_UNSENT_BYTES)
         self._transport = stream
+        name = stream.get_extra_info("peername")
+        self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "unknown peer")
         self._on_open(self)
+
+    def admit(self) -> None:
+        """Accept frames of any size from now on: the peer has introduced itself."""
+        self._is_stranger = False
+        self._reader.limit_frames(self._max_frame_bytes)
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = self._loop.time()
         self._reader.feed(data)
         self._deliver()
+        self._track_unfinished()
+
+    def _track_unfinished(self) -> None:
+        """Reserve memory for a long unfinished frame, and note when it began."""
+        reader, budget = self._reader, self._budget
+        if reader.buffered == 0 or reader.buffered >= reader.needed:
+            self._frame_since = None
+        elif self._frame_since is None:
+            self._frame_since, self._frame_bytes = self._loop.time(), reader.buffered
+        if budget is None:
+            return
+        if self._frame_since is None or reader.needed <= FREE_FRAME_BYTES:
+            budget.release(self)
+        elif (
+            not self._waits_for_budget
+            and not self._is_closing
+            and not budget.reserve(self, reader.needed, self._on_reserved)
+        ):
+            self._waits_for_budget = True
+            if self._transport is not None:
+                self._transport.pause_reading()
+
+    def _on_reserved(self) -> None:
+        self._waits_for_budget = False
+        self._frame_since, self._frame_bytes = self._loop.time(), self._reader.buffered
+        self._resume_reading()
+
+    def frame_rate(self, now: float) -> tuple[float, float] | None:
+        """Return the age of the unfinished frame in seconds, and its bytes per second since then.
+
+        ``None`` if there is none, or if this side does not read it.
+        """
+        if self._frame_since is None or not self.is_torn:
+            return None
+        age = now - self._frame_since
+        return age, (self._reader.buffered - self._frame_bytes) / age if age > 0 else 0.0
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -80,6 +138,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._write_paused = False
         self._deliver()
+        self._restart_frame()
         self._resume_reading()
         while self._writable_callbacks and self.is_writable:
             self._writable_callbacks.pop(0)()
@@ -88,6 +147,8 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._unsent.clear()
         self._writable_callbacks.clear()
+        if self._budget is not None:
+            self._budget.release(self)
         reason = self._reason or ConnectionLostError(f"the connection ended: {error or 'closed by the peer'}")
         self._on_lost(self, reason)
 
@@ -98,17 +159,22 @@ class Connection(asyncio.Protocol):
     @property
     def is_torn(self) -> bool:
         """Whether the peer has sent part of a frame, and this side is ready to read the rest."""
-        return self._reader.buffered > 0 and self.is_writable and not self._read_paused
+        is_reading = self.is_writable and not self._read_paused and not self._waits_for_budget
+        return self._reader.buffered > 0 and is_reading
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """The size of the unfinished frame; 0 if there is none."""
+        return 0 if self._frame_since is None else self._reader.needed
 
     @property
     def peer(self) -> str:
-        """The peer's address, for messages."""
-        name = self._transport.get_extra_info("peername") if self._transport is not None else None
-        return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "unknown peer")
+        """The peer's address, for messages; also after the connection has ended."""
+        return self._peer
 
     @property
     def _may_deliver(self) -> bool:
-        return self.is_writable and not self._read_paused and self.is_open
+        return self.is_writable and not self._read_paused and not self._is_closing and self.is_open
 
     def _deliver(self) -> None:
         """Pass received frames to ``on_frames`` while send buffer and time of this tick allow."""
@@ -118,13 +184,17 @@ class Connection(asyncio.Protocol):
             before = self._unsent_bytes
             try:
                 fitting = (_MAX_UNSENT_BYTES - before) // self._answer_bytes
-                frames = self._reader.frames(max(1, min(self._batch_frames, fitting)))
+                is_first = self._is_stranger
+                limit = 1 if is_first else max(1, min(self._batch_frames, fitting))
+                frames = self._reader.frames(limit)
             except ProtocolError as error:
                 self.close(error)
                 return
             if not frames:
                 return
             self._on_frames(self, frames)
+            if is_first:
+                continue  # its answer says nothing about later ones
             answered = max(0, self._unsent_bytes - before)
             self._answer_bytes = 1 + (self._answer_bytes + answered // len(frames)) // 2
             now = time.monotonic()
@@ -146,7 +216,13 @@ class Connection(asyncio.Protocol):
     def _end_pause(self) -> None:
         self._read_paused = False
         self._deliver()
+        self._restart_frame()
         self._resume_reading()
+
+    def _restart_frame(self) -> None:
+        """Reading goes on after a pause: the time of an unfinished frame begins again."""
+        self._frame_since = None
+        self._track_unfinished()
 
     def _resume_reading(self) -> None:
         """Resume reading unless answers wait to be written or reading is paused."""
@@ -154,6 +230,7 @@ class Connection(asyncio.Protocol):
             self._transport is not None
             and not self._write_paused
             and not self._read_paused
+            and not self._waits_for_budget
             and not self._transport.is_closing()
         ):
             self._transport.resume_reading()
@@ -198,12 +275,14 @@ class Connection(asyncio.Protocol):
                 self._transport.writelines(unsent)
             if not self._write_paused:
                 self._deliver()  # frames that waited for buffer space
+                self._track_unfinished()
                 while self._writable_callbacks and self.is_writable:
                     self._writable_callbacks.pop(0)()
 
     def close(self, reason: LiteMQError | None = None) -> None:
         """Close the connection after writing the pending frames."""
         self._reason = self._reason or reason
+        self._is_closing = True
         if self._transport is not None:
             self._write()
             if self._transport is not None:
@@ -212,5 +291,6 @@ class Connection(asyncio.Protocol):
     def abort(self, reason: LiteMQError) -> None:
         """Close the connection at once, without writing pending frames."""
         self._reason = self._reason or reason
+        self._is_closing = True
         if self._transport is not None:
             self._transport.abort()

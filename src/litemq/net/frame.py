@@ -98,6 +98,15 @@ class FrameReader:
         """The number of buffered bytes."""
         return self._size
 
+    @property
+    def needed(self) -> int:
+        """The size of the unfinished frame, or of a prefix if that is not known yet."""
+        return self._needed
+
+    def limit_frames(self, max_frame_bytes: int) -> None:
+        """Set the maximum size of frames from now on."""
+        self._max_frame_bytes = max_frame_bytes
+
     def frames(self, limit: int) -> list[Frame]:
         """Take up to ``limit`` whole frames. Raise ``ProtocolError`` if one is invalid."""
         if self._size < self._needed:

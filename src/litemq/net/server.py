@@ -30,6 +30,7 @@ from litemq.errors import (
 from litemq.net.connection import Bytes, Connection
 from litemq.net.failures import encode_failure
 from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
+from litemq.net.frame_budget import FREE_FRAME_BYTES, FrameBudget
 from litemq.net.sent_answers import pack_sent_answers
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
@@ -38,6 +39,10 @@ __all__ = ["FrameServer", "ServerLimits", "Session"]
 _PING: Final = int(Opcode.PING)  # a plain int: compared with every request's opcode
 _LOG = logging.getLogger(__name__)
 _OVERLOAD_PAUSE_S: Final = 0.02
+_MIN_RATE: Final = 64 << 10  # bytes per second that a frame must arrive with
+_CONTENDED_RATE: Final = 1 << 20  # the same while others wait for memory
+_CONTENDED_AFTER_S: Final = 2.0
+_MAX_LOGGED: Final = 500  # characters of a reason, which may quote the client
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,9 @@ class ServerLimits:
 
     max_frame_bytes: int = 16 << 20
     max_connections: int = 10_000
-    handshake_timeout_ms: int = 5_000  # also for the rest of an incomplete frame
+    max_strangers: int = 1_000  # connections that have not sent HELLO yet
+    max_unfinished_bytes: int = 128 << 20  # of the frames that arrive at the same time
+    handshake_timeout_ms: int = 5_000  # also for the next bytes of an incomplete frame
     idle_timeout_ms: int = 120_000
 
 
@@ -108,6 +115,8 @@ class FrameServer:
         self._software = software
         self._limits = limits or ServerLimits()
         self._sessions: dict[Connection, Session] = {}
+        self._strangers: dict[Connection, None] = {}  # without HELLO, the oldest first
+        self._budget = FrameBudget(max(self._limits.max_unfinished_bytes, self._limits.max_frame_bytes + 4))
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -143,18 +152,28 @@ class FrameServer:
 
     def _connect(self) -> Connection:
         return Connection(
-            self._on_frames, self._on_lost, max_frame_bytes=self._limits.max_frame_bytes, on_open=self._begin
+            self._on_frames,
+            self._on_lost,
+            max_frame_bytes=self._limits.max_frame_bytes,
+            on_open=self._begin,
+            budget=self._budget,
         )
 
     def _begin(self, connection: Connection) -> None:
         # Not in ``_connect``: if a TLS handshake fails, ``_on_lost`` is never called.
         self._sessions[connection] = Session(connection)
+        self._strangers[connection] = None
+        if len(self._strangers) > self._limits.max_strangers:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.abort(ConnectionLostError("too many connections have not sent HELLO"))
 
     def _on_lost(self, connection: Connection, reason: LiteMQError) -> None:
+        self._strangers.pop(connection, None)
         session = self._sessions.pop(connection, None)
         if session is not None:
             if not isinstance(reason, ConnectionLostError):
-                _LOG.info("%s", reason)
+                _LOG.warning("closed the connection from %s: %s", session.peer, str(reason)[:_MAX_LOGGED])
             self._on_session_end(session)
 
     def _on_frames(self, connection: Connection, frames: list[Frame]) -> None:
@@ -162,7 +181,7 @@ class FrameServer:
         if session.hello is None:
             first, *frames = frames
             try:
-                self._greet(session, first)
+                self._greet(connection, session, first)
             except LiteMQError as error:
                 session.refuse(first, error)
                 connection.close(error)
@@ -175,23 +194,25 @@ class FrameServer:
         if requests:
             self._handle(session, requests)
 
-    def _greet(self, session: Session, frame: Frame) -> None:
+    def _greet(self, connection: Connection, session: Session, frame: Frame) -> None:
         if frame.opcode != Opcode.HELLO or frame.flags:
-            raise ProtocolError(f"{session.peer} sent opcode {frame.opcode} before HELLO")
-        if self.sessions > self._limits.max_connections:
+            raise ProtocolError(f"opcode {frame.opcode} was sent before HELLO")
+        if self.sessions - len(self._strangers) >= self._limits.max_connections:
             raise ConnectionLostError(
                 f"the server has reached its limit of {self._limits.max_connections} connections: retry later"
             )
         try:
             hello = Hello.FromString(frame.header)
         except DecodeError as error:
-            raise ProtocolError(f"{session.peer} sent an invalid HELLO header: {error}") from error
+            raise ProtocolError(f"the header of HELLO cannot be read: {error}") from error
         if not hello.least_version <= PROTOCOL_VERSION <= hello.most_version:
             raise UnsupportedVersionError(
                 f"this server supports protocol version {PROTOCOL_VERSION}, "
                 f"the client {hello.least_version} to {hello.most_version}"
             )
         session.hello = hello
+        self._strangers.pop(connection, None)
+        connection.admit()
         limits = self._limits
         answer = HelloAnswer(version=PROTOCOL_VERSION, max_frame_bytes=limits.max_frame_bytes, software=self._software)
         session.answer(frame, answer.SerializeToString())
@@ -205,12 +226,25 @@ class FrameServer:
             now = loop.time()
             for connection, session in list(self._sessions.items()):
                 if session.hello is None and now - session.begun_at > handshake:
-                    connection.abort(ProtocolError(f"{session.peer} did not send HELLO within {handshake:g} s"))
+                    connection.abort(ProtocolError(f"no HELLO arrived within {handshake:g} s"))
                 elif connection.is_torn and now - connection.heard_at > handshake:
-                    stalled = f"{session.peer} did not complete a frame within {handshake:g} s"
-                    connection.abort(ProtocolError(stalled))
+                    connection.abort(ProtocolError(f"a frame was not continued within {handshake:g} s"))
+                elif self._is_too_slow(connection, now):
+                    connection.abort(
+                        ProtocolError(f"a frame of {connection.unfinished_bytes} bytes arrived too slowly")
+                    )
                 elif now - connection.heard_at > idle:
                     connection.abort(ConnectionLostError(f"{session.peer} was idle for {idle:g} s"))
+
+    def _is_too_slow(self, connection: Connection, now: float) -> bool:
+        """Whether an unfinished frame is late, or slow while others wait for memory."""
+        progress = connection.frame_rate(now)
+        if progress is None:
+            return False
+        age, rate = progress
+        if self._budget.is_contended and age > _CONTENDED_AFTER_S and rate < _CONTENDED_RATE:
+            return connection.unfinished_bytes > FREE_FRAME_BYTES
+        return age > self._limits.handshake_timeout_ms / 1000 + connection.unfinished_bytes / _MIN_RATE
 
     async def close(self) -> None:
         """Stop listening, write the pending answers and close all connections."""

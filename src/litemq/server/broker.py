@@ -16,9 +16,11 @@ from litemq.broker.broker import Broker, BrokerIdentity
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.clock import SystemClock
+from litemq.errors import StoreFailedError
 from litemq.net.server import FrameServer, ServerLimits
 from litemq.proto.wire_pb2 import BrokerFacts, TopicQueues
 from litemq.server.broker_config import BrokerConfig, check_address
+from litemq.server.descriptors import connection_limits
 from litemq.server.registration import Registration
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
@@ -76,7 +78,14 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
         registration = Registration([check_address("nameservers", server) for server in config.nameservers], facts)
         identity = BrokerIdentity(config.broker_name, config.zone)
         broker = Broker(store, clock, limits, announcer=registration, identity=identity)
-        frame_limits = ServerLimits(max_frame_bytes=max(16 << 20, 2 * config.max_record_bytes))
+        failed = asyncio.Event()
+        store.on_failure(lambda _reason: loop.call_soon_threadsafe(failed.set))
+        connections, strangers = connection_limits(ServerLimits())
+        frame_limits = ServerLimits(
+            max_frame_bytes=max(16 << 20, 2 * config.max_record_bytes),
+            max_connections=connections,
+            max_strangers=strangers,
+        )
         server = FrameServer(
             broker.handle, software=f"litemq {__version__}", limits=frame_limits, on_session_end=broker.caller_gone
         )
@@ -86,9 +95,12 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
                 background.create_task(registration.run())
                 await _wait_registered(registration, stop)
                 ready(*address)
-                await stop.wait()
+                await _wait_for_any(stop, failed)
                 _LOG.info("broker %s is stopping", config.broker_name)
                 registration.close()
+            if store.write_failure is not None:
+                _LOG.error("%s", store.write_failure)
+                raise StoreFailedError(store.write_failure)
         finally:
             broker.close()
             await server.close()
@@ -112,5 +124,12 @@ async def _wait_registered(registration: Registration, stop: asyncio.Event) -> N
     """Wait up to ``_REGISTER_TIMEOUT_S`` for the first registration: clients need the route."""
     waiting = [asyncio.create_task(registration.wait_registered()), asyncio.create_task(stop.wait())]
     await asyncio.wait(waiting, timeout=_REGISTER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+
+
+async def _wait_for_any(*events: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:
         task.cancel()

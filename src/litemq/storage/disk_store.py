@@ -9,6 +9,7 @@ See README.md in this package.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -109,10 +110,17 @@ class DiskStore:
             self._parts.files.close()
 
     def _stop_threads(self) -> None:
+        self._log.on_failure = lambda _reason: None
         with self._parts.maintaining:  # wait for a load of timers in progress; no other begins
             self._parts.is_closed = True
         self._maintenance.stop()
         self._reader.close()
+
+    def on_failure(self, call: Callable[[str], object]) -> None:
+        """Call ``call(reason)``, from any thread, if writing stops for good before ``close``."""
+        self._log.on_failure = call
+        if self._log.failure is not None:
+            call(self._log.failure)
 
     # Facts ---------------------------------------------------------------------------------------
 
@@ -122,9 +130,23 @@ class DiskStore:
         return self._flusher.flushed
 
     @property
+    def write_failure(self) -> str | None:
+        """Why writing has stopped for good, or ``None``."""
+        return self._log.failure
+
+    @property
     def log_end(self) -> int:
         """The log offset of the next record."""
         return self._log.end
+
+    @property
+    def kept_from(self) -> int:
+        """The log offset that retention cuts the log at: records before it go, or are gone."""
+        return self._parts.kept_from
+
+    def atomically(self) -> AbstractContextManager[object]:
+        """Let no other thread append meanwhile, so that a decision and its record are one step."""
+        return self._writing
 
     @property
     def log_bytes(self) -> int:

@@ -12,7 +12,6 @@ from litemq.storage.batches.half_batches import (
     check_upcoming,
     committed_batch,
     read_halves,
-    rollback_controls,
     skip_control,
     upcoming_halves,
 )
@@ -77,10 +76,12 @@ class HalfCopier:
             check_upcoming(self._parts.state, decided)
             return self._writer.write(committed, from_reserve=from_reserve)
 
-    def end_before(self, log_offset: int) -> None:
-        """Copy the decided halves before ``log_offset``, and roll back jobs' undecided ones."""
+    def copy_before(self, log_offset: int) -> None:
+        """Copy the halves before ``log_offset`` that are decided.
+
+        It waits until they are confirmed, so the caller must not hold a lock.
+        """
         parts = self._parts
-        halves = parts.state.parts.halves
         while not self._is_copied_before(log_offset):
             decided = self.read_decided(_COPY_BYTES)
             if decided is None:
@@ -90,10 +91,6 @@ class HalfCopier:
                 self.append(decided, parts.clock.wall_ms(), from_reserve=True)
             except InvalidArgumentError:
                 continue  # the broker has copied them meanwhile
-        with parts.writing:
-            undecided = halves.undecided_before(log_offset)
-            for control in rollback_controls(undecided, "undecided when retention dropped their segment"):
-                self._writer.append_control(control)
 
     def _is_copied_before(self, log_offset: int) -> bool:
         with self._parts.writing:

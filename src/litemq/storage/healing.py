@@ -7,7 +7,7 @@ import logging
 from litemq.errors import CorruptStoreError
 from litemq.storage.log.reader import read_log
 from litemq.storage.log.records import corrupt_at
-from litemq.storage.projections.replay import QueueRebuild, replay_into_queues, replay_into_timers
+from litemq.storage.projections.replay import QueueReplay, replay_into_queues, replay_into_timers
 from litemq.storage.queues.queue_reader import DamagedQueueError
 from litemq.storage.state import QueueKey
 from litemq.storage.store_parts import WRITE_BEHIND_S, StoreParts, open_buckets, open_queues
@@ -53,7 +53,7 @@ class ProjectionRepair:
         """
         parts, log = self._parts, self._parts.log
         queues = open_queues(parts.disk, parts.directory, parts.state)
-        rebuild = QueueRebuild(queues, parts.state, log.start)
+        rebuild = QueueReplay(queues, parts.state, log.start, whole=True)
         reached = log.start
         while reached < parts.flusher.flushed:
             until = parts.flusher.flushed
@@ -62,7 +62,7 @@ class ProjectionRepair:
                 queues.write_behind(window.base, WRITE_BEHIND_S)
             reached = until
         with parts.writing:
-            parts.flusher.wait(log.end)
+            # The rest may be unconfirmed: its entries stay in memory until it is.
             for window in read_log(log, reached, log.end, on_damage=parts.damage.add):
                 replay_into_queues(window, reached, rebuild)
             rebuild.finish()
@@ -78,10 +78,16 @@ class ProjectionRepair:
         buckets = open_buckets(parts.disk, parts.directory)
         buckets.clear()
         timers = TimerStore(buckets)
-        with parts.writing:
-            parts.flusher.wait(log.end)
-            for window in read_log(log, log.start, log.end, on_damage=parts.damage.add):
-                replay_into_timers(window, log.start, timers)
+        reached = log.start
+        while reached < parts.flusher.flushed:
+            until = parts.flusher.flushed
+            for window in read_log(log, reached, until, on_damage=parts.damage.add):
+                replay_into_timers(window, reached, timers)
                 timers.write_behind(window.base)
+            reached = until
+        with parts.writing:
+            # The rest may be unconfirmed: its entries stay in memory until it is.
+            for window in read_log(log, reached, log.end, on_damage=parts.damage.add):
+                replay_into_timers(window, reached, timers)
             timers.load_moved(parts.state.parts.moved_timers, log.start)
             parts.timers = timers

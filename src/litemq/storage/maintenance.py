@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import threading
 from time import sleep
 from typing import Final
 
-from litemq.errors import DiskFullError
-from litemq.storage.batches.batch import Placed, placed_batch
+from litemq.errors import DiskFullError, StorageError
+from litemq.storage.files.disk import is_temporary
 from litemq.storage.half_copier import HalfCopier
 from litemq.storage.maintenance_thread import MaintenanceThread
 from litemq.storage.projections.snapshot import snapshot_begin, snapshot_rest
 from litemq.storage.reading import StoreReader
-from litemq.storage.retention.archive_gate import ArchiveGate, lost_to_archives
-from litemq.storage.retention.carry_forward import carry_dead_letters, carry_halves, carry_timers, carry_tries
-from litemq.storage.retention.retention import crossing_record, first_segment_to_keep, start_offsets_after
+from litemq.storage.retainer import Retainer
 from litemq.storage.store_parts import WRITE_BEHIND_S, StoreParts
 from litemq.storage.writing import StoreWriter
 
@@ -37,10 +35,16 @@ class Maintenance:
         self._config = parts.config
         self._log = parts.log
         self._writer = writer
-        self._reader = reader
-        self._halves = halves
-        wait_ms = parts.config.archive_wait_ms
-        self._archive_gate = ArchiveGate(parts.log, parts.state, parts.clock, wait_ms, reader.read_entries)
+        self._retainer = Retainer(
+            parts,
+            writer,
+            reader,
+            halves,
+            snapshot=self.snapshot,
+            checkpoint=lambda: self.checkpoint(),
+            pause=lambda: self._yield_to_others(),
+        )
+        self._snapshotting = threading.Lock()
         self._snapshot_at = max(0, parts.files.projections.snapshot)
         self._checkpoint_at = self._retention_at = self._now()
         self._thread: MaintenanceThread | None = None
@@ -96,8 +100,8 @@ class Maintenance:
             try:
                 parts.disk.sync_all(parts.directory)
             except OSError as error:
-                # After a failed sync, the contents of the disk are unknown.
-                self._log.fail(f"a sync failed: {error}")
+                if not is_temporary(error):  # after a failed sync, the contents of the disk are unknown
+                    self._log.fail(f"a sync failed: {error}")
                 raise
             parts.timers.seal(flushed)
             self._log.cool()
@@ -112,7 +116,7 @@ class Maintenance:
     def snapshot(self) -> int:
         """Write the state into the log, wait until it is durable, and return its log offset."""
         parts = self._parts
-        with parts.maintaining:
+        with self._snapshotting:  # the records of two snapshots must not mix
             with parts.writing:
                 state = parts.state.copy()
                 begin = int(self._writer.append_control(snapshot_begin(self._log.end)).log_offsets[0])
@@ -120,10 +124,11 @@ class Maintenance:
             # applies them to the snapshot's rows.
             for control in snapshot_rest(state.rows(), begin, self._config.max_record_bytes // 2):
                 end = self._writer.append_control(control).end
-            parts.flusher.wait(end)
-            self._snapshot_at = begin
-            parts.files.projections = parts.files.projections._replace(snapshot=begin)
-            return begin
+        parts.flusher.wait(end)
+        with parts.maintaining:
+            self._snapshot_at = max(begin, self._snapshot_at)
+            parts.files.projections = parts.files.projections._replace(snapshot=self._snapshot_at)
+        return begin
 
     # Disk space ----------------------------------------------------------------------------------
 
@@ -141,7 +146,12 @@ class Maintenance:
                 _LOG.warning("%s: cannot reserve a segment for the broker's own records", error)
         while used >= config.disk_clean_percent and len(log.segments) > 2:
             before = log.start
-            if self.retain(max_bytes=log.segments[-1].end - log.segments[1].start, is_urgent=True) == before:
+            try:
+                after = self.retain(max_bytes=log.segments[-1].end - log.segments[1].start, is_urgent=True)
+            except (StorageError, OSError) as error:
+                _LOG.warning("%s: cannot drop the oldest segment: %s", parts.directory, error)
+                break
+            if after == before:
                 break
             _LOG.warning("%s: the disk was %.0f%% full; dropped the oldest segment early", parts.directory, used)
             used = parts.disk.used_fraction(parts.directory) * 100
@@ -152,7 +162,7 @@ class Maintenance:
                 f"the disk of {parts.directory} is {used:.0f}% full, and messages are refused from "
                 f"{config.disk_refuse_percent:g}% (disk_refuse_percent): free disk space"
             )
-            awaited = sorted(self._archive_gate.awaited)
+            awaited = sorted(self._retainer.awaited)
             if awaited:
                 refused += f"; retention waits for the archive of {', '.join(awaited)} (archived: block)"
             parts.refused = refused
@@ -177,61 +187,7 @@ class Maintenance:
         everything it knows. Segments that an archive lacks are kept; if ``is_urgent``, only those
         of topics with ``archived: block``.
         """
-        parts, log = self._parts, self._log
-        with parts.maintaining:
-            log_start = first_segment_to_keep(log, older_than_ms, max_bytes)
-            if log_start > log.start:
-                parts.flusher.wait(log_start)
-                log_start = self._archive_gate.start(log_start, is_urgent=is_urgent)
-            if log_start <= log.start:
-                return log.start
-            self._carry_forward(log_start)
-            start_offsets = start_offsets_after(log, log_start)
-            crossing = crossing_record(parts.state, log_start, start_offsets)
-            self._writer.append_control(crossing)
-            for name, count in lost_to_archives(crossing, parts.state).items():
-                _LOG.warning(
-                    "%s: dropping %d messages of %s that its archive lacks (archived: drop-with-record)",
-                    parts.directory,
-                    count,
-                    name,
-                )
-            self.snapshot()
-            parts.files.log_start = log_start
-            self.checkpoint()
-            with parts.writing:
-                log.drop_before(log_start)
-            parts.files.log_start = None
-            for key, offset in start_offsets.items():
-                parts.queues.drop_before(key, offset)
-            parts.finder.drop_before(log_start)
-            return log.start
-
-    def _carry_forward(self, log_start: int) -> None:
-        """Append copies of the records before ``log_start`` that the store still needs."""
-        parts, state, damaged = self._parts, self._parts.state.parts, self._parts.damage.add
-        read, append_control = self._reader.read_checked, self._writer.append_control
-        self._halves.end_before(log_start)
-
-        def append(place: Callable[[], list[Placed]]) -> None:
-            with parts.writing:
-                placed = place()
-                if placed:
-                    self._writer.write(placed_batch(parts.state, placed), from_reserve=True)
-            self._yield_to_others()
-
-        with parts.writing:
-            halves = state.halves.producers_before(log_start)
-        for lost in carry_halves(state.halves, halves, read, damaged, append):
-            append_control(lost)
-        carry_timers(self._log, log_start, parts.timers, state.timer_batches, damaged, append, append_control)
-        with parts.writing:
-            tries, letters = state.tries.before(log_start), state.dead_letters.before(log_start)
-        carry_tries(state.tries, tries, read, damaged, append)
-        dead_since = parts.clock.wall_ms() - self._config.dead_letter_retention_ms
-        dropped = carry_dead_letters(state.dead_letters, letters, dead_since, read, damaged, append)
-        if dropped is not None:
-            append_control(dropped)
+        return self._retainer.retain(older_than_ms=older_than_ms, max_bytes=max_bytes, is_urgent=is_urgent)
 
     def _yield_to_others(self) -> None:
         """Let other threads write, and write the checkpoint that is due.
@@ -242,5 +198,6 @@ class Maintenance:
         now = self._now()
         if self._thread is not None and now - self._checkpoint_at >= self._config.checkpoint_interval_ms / 1000:
             self._checkpoint_at = now
-            self._parts.timers.load(self._parts.clock.wall_ms() + _LOADED_AHEAD_MS)
-            self.checkpoint(whole=False)
+            with self._parts.maintaining:
+                self._parts.timers.load(self._parts.clock.wall_ms() + _LOADED_AHEAD_MS)
+                self.checkpoint(whole=False)

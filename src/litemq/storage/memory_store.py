@@ -6,6 +6,7 @@ import sys
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 
 import numpy as np
@@ -64,6 +65,7 @@ class MemoryStore:
         self.timers = TimerStore(None)
         self.timer_bytes_left = sys.maxsize
         self.confirm_offset = 0
+        self.kept_from = 0  # without retention
         self._time = 0
         self._closed = False
         self._queues: dict[QueueKey, list[bytes]] = defaultdict(list)
@@ -73,6 +75,9 @@ class MemoryStore:
     @property
     def log_end(self) -> int:
         return self.confirm_offset
+
+    def atomically(self) -> AbstractContextManager[object]:
+        return nullcontext()
 
     def append(
         self, batch: bytearray, topic_id: int, queue_ids: Longs | int, *, held_after: int | None = None

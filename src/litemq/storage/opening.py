@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,26 +19,37 @@ from litemq.storage.index.key_indexes import KeyIndexes
 from litemq.storage.log.damage import log_offset_of
 from litemq.storage.log.log_directory import LogDirectory
 from litemq.storage.log.reader import Window, read_log
-from litemq.storage.log.records import read_checked
+from litemq.storage.log.records import read_checked, read_stamp
+from litemq.storage.projections.damaged_records import apply_damaged, describe_damage, is_hole, restore_topics
 from litemq.storage.projections.replay import (
-    QueueRebuild,
-    find_snapshot,
+    QueueReplay,
+    find_snapshots,
     read_snapshot,
     replay_into_queues,
     replay_into_state,
     replay_into_timers,
 )
 from litemq.storage.queues.queue_reader import QueueReader
-from litemq.storage.state import State
-from litemq.storage.state.persistence.database import StoredState
+from litemq.storage.state import QueueKey, State
+from litemq.storage.state.persistence.database import StoredState, read_applied
 from litemq.storage.state.persistence.state_writer import StateWriter
 from litemq.storage.store_parts import WRITE_BEHIND_S, StoreParts, open_buckets, open_queues
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.timer_store import TimerStore
 
-__all__ = ["open_parts"]
+__all__ = ["OnLoss", "open_parts", "refuse_loss"]
 
 _REPLAY_BATCH_BYTES: Final = 1 << 30  # bytes of log whose queue entries are held in memory
+_LOG = logging.getLogger(__name__)
+
+OnLoss = Callable[[CorruptStoreError], None]
+
+
+def refuse_loss(error: CorruptStoreError) -> None:
+    """Raise: without this record, the state may be wrong."""
+    raise CorruptStoreError(
+        error.path, error.offset, f"{error.reason}; to open the store without it, use `litemq store rebuild`"
+    )
 
 
 def open_parts(
@@ -49,19 +61,27 @@ def open_parts(
     host: str | None,
     broker_name: str,
     on_replayed: Callable[[int, int], None],
+    on_loss: OnLoss = refuse_loss,
+    rebuild_in: Callable[[], Path] | None = None,
 ) -> StoreParts:
     """Open a data directory, and bring every projection but the key index up to the log's end.
 
-    Report progress with ``on_replayed(done, total)``, in bytes of the log. If opening fails, the
-    directory is released as after a crash.
+    Report progress with ``on_replayed(done, total)``, in bytes of the log. Call ``on_loss(error)``
+    for each damaged record that may have changed the state; if it does not raise, the record is
+    skipped. ``rebuild_in`` makes an empty folder for new projections, and leaves those of the
+    directory alone. If opening fails, the directory is released as after a crash.
     """
-    files = LogDirectory(directory, config, clock, disk=disk, host=host)
+    files = LogDirectory(directory, config, clock, disk=disk, host=host, flushed_at_least=_stored_offset)
+    log_directory = directory
     with ExitStack() as undo:
         undo.callback(files.abandon)
+        if rebuild_in is not None:
+            files.hide_projections()
+            directory = rebuild_in()
         disk.make_directory(directory / "consumequeue")
         state_writer = StateWriter(disk, directory, clock, broker_name=broker_name)
         undo.callback(state_writer.close)
-        state, as_of, rebuild = _load_state(files, state_writer.stored, directory)
+        state, as_of, rebuild = _load_state(files, state_writer.stored, log_directory)
         changes = state_writer.follow(state, as_of, rebuild=rebuild)
         log, flusher = files.log, files.flusher
         queues = open_queues(disk, directory, state)
@@ -89,7 +109,7 @@ def open_parts(
             finder=finder,
             timers=timers,
         )
-        _replay(parts, as_of, files.projections.queues_applied, timers_applied, on_replayed)
+        _replay(parts, as_of, files.projections.queues_applied, timers_applied, on_replayed, on_loss)
         undo.pop_all()
     return parts
 
@@ -104,16 +124,33 @@ def _load_state(files: LogDirectory, stored: StoredState | None, directory: Path
     if stored is not None and log.start <= stored.applied <= log.end:
         return State.from_rows(stored.rows), stored.applied, False
     begin = files.projections.snapshot
-    if begin < 0 and log.start > 0:
-        # Neither the checkpoint nor the log's beginning is there: search the log for a snapshot.
-        begin = find_snapshot(log, log.start, log.end)
-        if begin < 0:
-            reason = "the beginning of the log is missing, and the log has no snapshot"
-            raise CorruptStoreError(str(directory / "checkpoint"), 0, reason)
-        files.projections = files.projections._replace(snapshot=begin)
-    if begin < 0:
+    if begin >= 0:
+        try:
+            return *read_snapshot(log, begin, log.end), True
+        except CorruptStoreError as error:
+            _LOG.warning("%s; searching the log for another snapshot", error)
+    elif log.start == 0:
         return State(), 0, True
-    return *read_snapshot(log, begin, log.end), True
+    for begin in find_snapshots(log, log.start, log.end):
+        try:
+            state, as_of = read_snapshot(log, begin, log.end)
+        except CorruptStoreError as error:
+            _LOG.warning("%s; searching the log for another snapshot", error)
+        else:
+            files.projections = files.projections._replace(snapshot=begin)
+            return state, as_of, True
+    if log.start == 0:
+        return State(), 0, True
+    reason = "the beginning of the log is missing, and the log has no snapshot"
+    raise CorruptStoreError(str(directory / "checkpoint"), 0, reason)
+
+
+def _stored_offset(directory: Path) -> int:
+    """Return the log offset that ``state.db`` has reached: everything below it was flushed."""
+    try:
+        return read_applied(directory / "state.db")
+    except CorruptStoreError:
+        return 0  # it is replaced later
 
 
 def _open_timers(files: LogDirectory, buckets: BucketFiles) -> tuple[TimerStore, int]:
@@ -133,6 +170,7 @@ def _replay(
     queues_applied: int,
     timers_applied: int,
     on_replayed: Callable[[int, int], None],
+    on_loss: OnLoss,
 ) -> None:
     """Replay the log into the state, the queues and the timers, each from its own log offset.
 
@@ -140,13 +178,23 @@ def _replay(
     the key index, too.
     """
     log, state, queues, timers = parts.log, parts.state, parts.queues, parts.timers
-    rebuild = QueueRebuild(queues, state, log.start) if queues_applied <= log.start else None
+    whole = queues_applied <= log.start
+    queue_replay = QueueReplay(queues, state, log.start, whole=whole)
+    lost: list[CorruptStoreError] = []
 
     def on_damage(error: CorruptStoreError) -> None:
         offset = log_offset_of(error)
-        if offset >= as_of or (rebuild is None and offset >= queues_applied):
-            raise error
-        parts.damage.add(error)
+        stamp = read_stamp(log, offset)
+        damage = describe_damage(error, stamp, state)
+        if offset >= as_of:
+            if not is_hole(stamp):
+                on_loss(damage)
+                lost.append(damage)
+            if stamp is not None:
+                apply_damaged(stamp, state, parts.changes)
+        if stamp is not None and offset >= queues_applied:
+            queue_replay.add_hole(QueueKey(stamp.topic_id, stamp.queue_id), stamp.queue_offset, offset)
+        parts.damage.add(damage)
 
     begin = written = max(min(as_of, queues_applied, timers_applied), log.start)
     for window in read_log(log, begin, log.end, on_damage=on_damage):
@@ -154,17 +202,18 @@ def _replay(
         is_whole = int(offsets[0]) >= as_of
         new = window.columns if is_whole else window.columns.subset(np.flatnonzero(offsets >= as_of))
         if len(new):
+            if lost:
+                restore_topics(Window(window.base, new), state, parts.changes)
             replay_into_state(Window(window.base, new), state, parts.changes)
-        replay_into_queues(window, queues_applied, rebuild or queues)
+        replay_into_queues(window, queues_applied, queue_replay)
         replay_into_timers(window, timers_applied, timers)
         end = window.base + int(window.columns.starts[-1] + window.columns.sizes[-1])
-        if rebuild is not None:
+        if whole:
             parts.finder.add(window, end)
         if end - written >= _REPLAY_BATCH_BYTES:
             written = end
             queues.write_behind(end, WRITE_BEHIND_S)
             timers.write_behind(end)
         on_replayed(end - begin, log.end - begin)
-    if rebuild is not None:
-        rebuild.finish()
+    queue_replay.finish()
     timers.load_moved(state.parts.moved_timers, timers_applied)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -51,6 +52,19 @@ class Store(Protocol):
     @property
     def confirm_offset(self) -> int:
         """The offset below which everything is durable. Reads never go beyond it."""
+
+    @property
+    def kept_from(self) -> int:
+        """The log offset that retention cuts the log at: records before it go, or are gone.
+
+        Under ``atomically``, copy a record before it if a change will refer to it.
+        """
+
+    def atomically(self) -> AbstractContextManager[object]:
+        """Let no other thread append meanwhile, so that a decision and its record are one step.
+
+        The caller must not wait for anything.
+        """
 
     def append(
         self, batch: bytearray, topic_id: int, queue_ids: Longs | int, *, held_after: int | None = None

@@ -36,7 +36,8 @@ class StoreParts:
     """The files and projections of an open store, its locks and its flags.
 
     Lock order: take ``maintaining`` before ``writing``. A thread that holds ``maintaining`` may
-    write projections. A thread that holds ``writing`` may append. If the files of ``queues`` or
+    write projections. A thread that holds ``writing`` may append. No thread that holds either waits
+    for a confirmation: a slow sync would then stop all other work. If the files of ``queues`` or
     ``timers`` are damaged, the repair replaces the attribute under both locks.
     """
 
@@ -53,15 +54,17 @@ class StoreParts:
     finder: Finder
     timers: TimerStore
     damage: DamageLog = field(default_factory=DamageLog)
-    maintaining: threading.RLock = field(default_factory=threading.RLock)
-    writing: threading.RLock = field(default_factory=threading.RLock)
     refused: str | None = None  # the error message for producers while the disk is nearly full
     is_closed: bool = False  # changed under ``maintaining``
+    kept_from: int = 0  # a log offset: retention drops all records before it; changed under ``writing``
+    maintaining: threading.RLock = field(init=False)
+    writing: threading.RLock = field(init=False)
     log: CommitLog = field(init=False)
     flusher: Flusher = field(init=False)
 
     def __post_init__(self) -> None:
         self.log, self.flusher = self.files.log, self.files.flusher
+        self.maintaining, self.writing = threading.RLock(), threading.RLock()
 
 
 def open_queues(disk: Disk, directory: Path, state: State) -> Queues:

@@ -47,3 +47,12 @@ def test_no_pattern_is_slow(pattern: str) -> None:
     program = f"from litemq.filters.like import LikePattern; print(LikePattern({pattern!r}).matches('a' * 32_000))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_S)
     assert done.stdout == "False\n"
+
+
+def test_a_search_with_wildcards_in_a_long_text_is_unknown() -> None:
+    slow = LikePattern("%" + "_" * 250 + "b%")
+    assert slow.matches("a" * 1000) is False
+    assert slow.matches("a" * 100_000) is None
+    assert LikePattern("%b%").matches("a" * 100_000) is False  # without wildcards, a search is quick
+    assert LikePattern("a_%").matches("a" * 100_000) is True  # and at the start there is none
+    assert LikePattern("%a_a%", max_text=10).matches("a" * 11) is None

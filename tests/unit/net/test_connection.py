@@ -1,6 +1,8 @@
 """Client and server on real sockets: many requests at once, hostile peers, bounded memory."""
 
 import asyncio
+import contextlib
+import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -32,6 +34,8 @@ from support.waiting import HANG_S, eventually
 ECHO, FAIL, NEVER, LARGE, LATER, NOW, TOO_MUCH, SLOW = range(100, 108)
 AGES_S = 10 * HANG_S  # what would take so long is not what a test waits for
 AGES_MS = int(AGES_S * 1000)
+_HELLO = Hello(least_version=1, most_version=1, client_id="tester").SerializeToString()
+_GREETING = frame_prefix(0, Opcode.HELLO, 0, len(_HELLO)) + _HELLO
 
 
 @pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
@@ -189,6 +193,117 @@ def test_an_invalid_frame_ends_the_connection(noise: bytes) -> None:
         writer.close()
 
     _run(test, handshake_timeout_ms=AGES_MS, idle_timeout_ms=AGES_MS)  # neither ends it
+
+
+@pytest.mark.parametrize("is_greeted", [False, True])
+def test_an_invalid_frame_costs_little(caplog: pytest.LogCaptureFixture, *, is_greeted: bool) -> None:
+    async def test(_echo: Echo, host: str, port: int) -> None:
+        for _ in range(10):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write((_GREETING if is_greeted else b"") + b"\xff" * 16)
+            await asyncio.wait_for(reader.read(), HANG_S)
+            writer.close()
+
+    with caplog.at_level(logging.WARNING):
+        _run(test, handshake_timeout_ms=AGES_MS, idle_timeout_ms=AGES_MS)
+    assert len(caplog.records) == 10
+    assert all("127.0.0.1:" in record.getMessage() and len(record.getMessage()) < 500 for record in caplog.records)
+    assert all(record.exc_info is None for record in caplog.records)
+
+
+def test_a_server_that_answers_nonsense_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.write(b"\xff" * 16)
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        with pytest.raises(ConnectionLostError, match="a frame of"):
+            await Peer.connect(host, port, client_id="me", timeout=HANG_S)
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(main())
+    assert caplog.records == []
+
+
+def test_a_stranger_cannot_send_a_long_frame() -> None:
+    async def test(_echo: Echo, host: str, port: int) -> None:
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(frame_prefix(1, Opcode.HELLO, 0, 0, 65 << 10))
+        await asyncio.wait_for(reader.read(), HANG_S)
+        writer.close()
+        reader, writer = await asyncio.open_connection(host, port)
+        body = bytes(1 << 20)  # sent together with HELLO: accepted, since HELLO comes first
+        writer.write(_GREETING + frame_prefix(1, ECHO, 0, 0, len(body)) + body)
+        frames = FrameReader(2 << 20)
+        found: list[Frame] = []
+        while len(found) < 2:
+            frames.feed(await asyncio.wait_for(reader.read(1 << 20), HANG_S))
+            found += frames.frames(10)
+        assert found[1].attachment == body
+        writer.close()
+
+    _run(test, handshake_timeout_ms=AGES_MS, idle_timeout_ms=AGES_MS)
+
+
+def test_strangers_are_few_and_do_not_keep_others_out() -> None:
+    async def test(echo: Echo, host: str, port: int) -> None:
+        strangers = [await asyncio.open_connection(host, port) for _ in range(20)]
+        peer = await Peer.connect(host, port, client_id="friend", timeout=HANG_S)
+        assert (await peer.request(ECHO, b"hello", timeout=HANG_S)).header == b"hello"
+        assert echo.server.sessions <= 6
+        assert await asyncio.wait_for(strangers[0][0].read(), HANG_S) == b""  # the oldest was closed
+        peer.close()
+        for _, writer in strangers:
+            writer.close()
+
+    _run(test, max_strangers=5, handshake_timeout_ms=AGES_MS, idle_timeout_ms=AGES_MS)
+
+
+def test_long_frames_wait_for_memory_and_slow_ones_make_way() -> None:
+    async def test(echo: Echo, host: str, port: int) -> None:
+        size = 1 << 20
+        slow = [await asyncio.open_connection(host, port) for _ in range(4)]
+        for _, writer in slow:
+            writer.write(_GREETING + frame_prefix(1, ECHO, 0, 0, size) + bytes(size // 2))
+        await eventually(lambda: echo.server._budget.is_contended)
+        unfinished = [connection for connection in echo.server._sessions if connection.unfinished_bytes]
+        assert sum(connection.is_torn for connection in unfinished) == 2  # the others wait without being read
+        quick = await Peer.connect(host, port, client_id="quick", timeout=HANG_S)
+        answer = await quick.request(ECHO, b"", bytes(size), timeout=HANG_S)
+        assert len(answer.attachment) == size
+        assert (await quick.request(ECHO, b"short", timeout=HANG_S)).header == b"short"
+        quick.close()
+        for _, writer in slow:
+            writer.close()
+
+    _run(
+        test, max_frame_bytes=2 << 20, max_unfinished_bytes=5 << 19, handshake_timeout_ms=4000, idle_timeout_ms=AGES_MS
+    )
+
+
+def test_a_frame_that_arrives_byte_by_byte_is_cut_off() -> None:
+    async def test(echo: Echo, host: str, port: int) -> None:
+        _, writer = await asyncio.open_connection(host, port)
+        writer.write(_GREETING + frame_prefix(1, ECHO, 0, 0, 10_000))
+
+        async def drip() -> None:
+            with contextlib.suppress(ConnectionError):
+                while not writer.is_closing():
+                    writer.write(b"x")
+                    await writer.drain()
+                    await asyncio.sleep(0.02)
+
+        dripping = asyncio.create_task(drip())
+        await eventually(lambda: echo.gone)
+        writer.close()
+        await dripping
+
+    _run(test, handshake_timeout_ms=400, idle_timeout_ms=AGES_MS)
 
 
 def test_a_connection_that_sends_nothing_is_closed() -> None:

@@ -4,14 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from litemq.errors import InvalidArgumentError, StoreLockedError
+from litemq.errors import ConnectionLostError, InvalidArgumentError, StoreFailedError, StoreLockedError
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import CreateTopicRequest, Opcode, PullRequest, SendAnswer, SendRequest
 from litemq.server.broker import run_broker
 from litemq.server.broker_config import BrokerConfig
+from litemq.storage.disk_store import DiskStore
 from support.callers import records
 from support.name_processes import Client, running_nameserver
 from support.waiting import HANG_S
@@ -79,3 +81,26 @@ def test_listening_beyond_loopback_needs_insecure(tmp_path: Path) -> None:
     config = BrokerConfig(host="0.0.0.0", port=0, data_path=str(tmp_path), file_size=8 << 20)  # noqa: S104
     with pytest.raises(InvalidArgumentError, match="--insecure"):
         asyncio.run(run_broker(config, lambda *_: None, asyncio.Event()))
+
+
+def test_a_broker_whose_store_fails_exits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A supervisor restarts it, and the next opening recovers."""
+    stores: list[DiskStore] = []
+
+    class Observed(DiskStore):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            stores.append(self)
+
+    async def main() -> None:
+        async with running_nameserver(tmp_path / "names") as names, running_broker(tmp_path, names) as peer:
+            stores[0]._log.fail("fsync failed: Input/output error")
+            with pytest.raises((StoreFailedError, ConnectionLostError)):
+                await peer.ask(Opcode.CREATE_TOPIC, CreateTopicRequest(topic="orders", queues=2).SerializeToString())
+
+    monkeypatch.setattr("litemq.server.broker.DiskStore", Observed)
+    with pytest.raises(StoreFailedError, match="Input/output error"):
+        asyncio.run(main())
+    assert "ERROR" in {record.levelname for record in caplog.records if "Input/output" in record.getMessage()}

@@ -1,5 +1,6 @@
 """Maintenance of a store: checkpoints, snapshots, retention, disk watermarks."""
 
+import errno
 import json
 import logging
 import shutil
@@ -216,3 +217,40 @@ def test_retention_records_what_it_drops_for_each_group(tmp_path: Path) -> None:
     assert [(loss.group, loss.from_offset, loss.to_offset) for loss in said.losses] == [("slow", 2, start_offset)]
     assert store.retain(max_bytes=1 << 40) == start
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_failure"),
+    [(OSError(errno.EMFILE, "Too many open files"), False), (OSError(errno.EIO, "Input/output error"), True)],
+)
+def test_only_a_failed_sync_stops_the_store(tmp_path: Path, error: OSError, is_failure: bool) -> None:
+    class Failing(Disk):
+        error: OSError | None = None
+
+        def sync_all(self, path: Path) -> None:
+            if self.error is not None:
+                raise self.error
+            super().sync_all(path)
+
+    disk = Failing()
+    store = open_store(tmp_path, disk=disk)
+    reasons: list[str] = []
+    store.on_failure(reasons.append)
+    _send(store)
+    disk.error = error
+    with pytest.raises(OSError, match=str(error.strerror)):
+        store.checkpoint()
+    disk.error = None
+    assert (store.write_failure is not None) == bool(reasons) == is_failure
+    if is_failure:
+        with pytest.raises(StoreFailedError):
+            _send(store)
+        later: list[str] = []
+        store.on_failure(later.append)  # a late listener hears of it, too
+        assert later == reasons
+        store.abandon()
+    else:
+        _send(store)
+        store.checkpoint()
+        store.close()
+    assert len(reasons) == is_failure  # closing is no failure

@@ -234,12 +234,13 @@ class Redrives:
         queues = await asyncio.get_running_loop().run_in_executor(
             self._lookups, self._destinations.find_queues, redrive.topic, dead_letters
         )
-        placed = [
-            Placed(dead_letter.record.body, topic_id, queue_id, RecordKind.MESSAGE, dead_letter.log_offset)
-            for dead_letter, (topic_id, queue_id) in zip(dead_letters, queues, strict=True)
-            if self._count(redrive, dead_letter)
-        ]
-        return self._append(redrive, placed)
+        with self._store.atomically():  # no dead letter is carried forward after it was found there
+            placed = [
+                Placed(dead_letter.record.body, topic_id, queue_id, RecordKind.MESSAGE, dead_letter.log_offset)
+                for dead_letter, (topic_id, queue_id) in zip(dead_letters, queues, strict=True)
+                if self._count(redrive, dead_letter)
+            ]
+            return self._append(redrive, placed)
 
     def _append(self, redrive: Redrive, placed: list[Placed]) -> int:
         if not placed:
@@ -250,10 +251,11 @@ class Redrives:
         return end
 
     def _drop(self, redrive: Redrive, dead_letters: list[DeadLetter]) -> int:
-        going = sorted(dead_letter.log_offset for dead_letter in dead_letters if self._count(redrive, dead_letter))
-        if not going:
-            return 0
-        end = self._store.append_control(drop_record(going)).end
+        with self._store.atomically():
+            going = sorted(dead_letter.log_offset for dead_letter in dead_letters if self._count(redrive, dead_letter))
+            if not going:
+                return 0
+            end = self._store.append_control(drop_record(going)).end
         redrive.done += len(going)
         return end
 
@@ -286,24 +288,23 @@ class Redrives:
         queues = await asyncio.get_running_loop().run_in_executor(
             self._lookups, self._destinations.find_queues, topic, found
         )
-        going = {
-            dead_letter.log_offset: queue
-            for dead_letter, queue in zip(found, queues, strict=True)
-            if self._reader.is_there(dead_letter.log_offset)
-        }
+        destinations = {dead_letter.log_offset: queue for dead_letter, queue in zip(found, queues, strict=True)}
         placed, priorities = [], columns.header["priority"].tolist()
         for log_offset, start, size, priority in zip(
             log_offsets, columns.starts.tolist(), columns.sizes.tolist(), priorities, strict=True
         ):
-            if log_offset in going:
-                topic_id, queue_id = going[log_offset]
+            if log_offset in destinations:
+                topic_id, queue_id = destinations[log_offset]
                 queue_id = self._destinations.with_priority(topic_id, queue_id, priority)
                 placed.append(Placed(records[start : start + size], topic_id, queue_id, RecordKind.MESSAGE, log_offset))
-        if placed:
-            end = self._store.append_placed(placed).end
-            self._events.on_append(list({QueueKey(one.topic_id, one.queue_id) for one in placed}), end)
+        with self._store.atomically():
+            going = [each for each in placed if self._reader.is_there(each.origin)]
+            end = self._store.append_placed(going).end if going else 0
+        if going:
+            self._events.on_append(list({QueueKey(one.topic_id, one.queue_id) for one in going}), end)
             await self._store.confirmed(end)
-        return [log_offset in going for log_offset in log_offsets]
+        sent = {each.origin for each in going}
+        return [log_offset in sent for log_offset in log_offsets]
 
 
 def drop_record(log_offsets: Sequence[int]) -> Control:

@@ -174,6 +174,8 @@ class GrantBuilder:
         accepted: list[bool] = []
         found = 0
         for offset, mark in enumerate(marks, begin):
+            if accepted and perf_counter() >= self.grant.until:
+                break  # one record may take milliseconds
             record = chunk.view(offset, offset + 1)
             is_wanted = mark and wanted.accepts(RecordView(record))
             if is_wanted:

@@ -174,6 +174,7 @@ class Lessor(QueueListener):
 
     def _decide(self, group: str, tick: GroupTick) -> None:
         now = self._clock.wall_ms()
+        confirmed = self._store.confirm_offset  # the grants may see more, but not less
         record = TickRecord(group)
         for leased_topic in tick.topics:
             for queue, lease in leased_topic.availability.refresh(now):
@@ -182,10 +183,7 @@ class Lessor(QueueListener):
             for queue, lease in settlement.decide(leased_topic.availability, record, now):
                 self._watch(leased_topic.availability, queue, lease)
         grants = [each for leased_topic in tick.topics for each in self._serve(leased_topic, record, now)]
-        if record:
-            self._store.append_control(record.control())
-        if record.dead:
-            self._store.append_placed(dead_letter_records(self._store, record.dead, now))
+        self._append(record, now)
         for failed in record.failures:
             self._retry_scheduler.wait(failed.predecessor, group, failed.due)
         for leased_topic in tick.topics:
@@ -193,9 +191,26 @@ class Lessor(QueueListener):
         for waiting, request, grant in grants:
             self._answer(waiting, request, grant)
         for leased_topic in tick.topics:
-            self._keep_waiting(leased_topic)
+            self._keep_waiting(leased_topic, confirmed)
         for _, settlement in tick.settlements:
             settlement.answer(self._store)
+
+    def _append(self, record: TickRecord, now: int) -> None:
+        """Append the tick's record, and the dead letters that it decides.
+
+        Retention drops the records before ``kept_from``, so a retry of one of them is a retry of a
+        copy. The copy comes first: after a crash in between, the message is still leased.
+        """
+        with self._store.atomically():
+            copies = record.copies_before(self._store.kept_from)
+            if copies:
+                offsets = self._store.append_placed([copy for _, copy in copies]).log_offsets.tolist()
+                for (failed, _), offset in zip(copies, offsets, strict=True):
+                    failed.predecessor = offset
+            if record:
+                self._store.append_control(record.control())
+            if record.dead:
+                self._store.append_placed(dead_letter_records(self._store, record.dead, now))
 
     def _serve(
         self, leased_topic: LeasedTopic, record: TickRecord, now: int
@@ -250,8 +265,11 @@ class Lessor(QueueListener):
 
     # Waiting --------------------------------------------------------------------------------------
 
-    def _keep_waiting(self, leased_topic: LeasedTopic) -> None:
-        """Let requests without messages wait; answer those that do not wait, unless a read runs."""
+    def _keep_waiting(self, leased_topic: LeasedTopic, confirmed: int) -> None:
+        """Let requests without messages wait; answer those that do not wait, unless a read runs.
+
+        ``confirmed`` is the offset that was confirmed before the messages were looked for.
+        """
         if not leased_topic.waiting:
             return
         tick = self._ticks.get(leased_topic.availability.group)
@@ -265,11 +283,10 @@ class Lessor(QueueListener):
             leased_topic.waiting
             and not is_pending
             and leased_topic.availability.has_unread
-            and self._store.confirm_offset < self._store.log_end
+            and confirmed < self._store.log_end
         ):
-            self._look_when_confirmed(
-                leased_topic, self._store.log_end
-            )  # appended before this request, so no event will follow
+            # Appended before this request, so no event will follow. It may be confirmed by now.
+            self._look_when_confirmed(leased_topic, self._store.log_end)
 
     def _confirmed(self, leased_topic: LeasedTopic, failure: LiteMQError | None) -> None:
         if failure is None and leased_topic.waiting:

@@ -19,6 +19,7 @@ from litemq.proto.wire_pb2 import ExtendRequest, LeaseRequest, Opcode, SettleReq
 __all__ = ["LeaseRequests"]
 
 _KNOWN_HEADERS: Final = 1_000
+_MAX_KNOWN_BYTES: Final = 1024  # longer ones have long filters, or fields that no client sends
 
 
 class LeaseRequests:
@@ -42,9 +43,11 @@ class LeaseRequests:
     def _lease(self, caller: Caller, frame: Frame) -> None:
         request = self._parsed.get(frame[3])
         if request is None:
-            if len(self._parsed) >= _KNOWN_HEADERS:
-                self._parsed.clear()
-            request = self._parsed[frame[3]] = parse(LeaseRequest, frame[3])
+            request = parse(LeaseRequest, frame[3])
+            if len(frame[3]) <= _MAX_KNOWN_BYTES:
+                if len(self._parsed) >= _KNOWN_HEADERS:
+                    self._parsed.clear()
+                self._parsed[frame[3]] = request
         topic = self._topics.find(request.topic)
         self._recent_consumers.record_visit(
             request.group, topic.topic_id, ANY_QUEUE, caller.client_id, request.filter, is_sql=request.filter_is_sql

@@ -79,31 +79,35 @@ class RetryScheduler:
             return None
 
     def _place(self, due: list[Due]) -> None:
-        tries = self._store.state.parts.tries
-        now = self._clock.wall_ms()
-        placed: list[Placed] = []
-        retried: set[tuple[str, QueueKey]] = set()
-        for predecessor, group, waiting, record in due:
-            if tries.get(predecessor, group) != waiting:
-                continue  # it ended while it was read
-            if waiting.due > now:
-                self.wait(predecessor, group, waiting.due)
-                continue
-            placed.append(
-                Placed(record, waiting.retry_topic_id, waiting.topic_id, RecordKind.RETRY, predecessor, waiting.tries)
-            )
-            retried.add((group, QueueKey(waiting.retry_topic_id, waiting.topic_id)))
-        if not placed:
-            return
-        try:
-            end = self._store.append_placed(placed).end
-        except LiteMQError:
-            _LOG.exception("%d due retries could not be appended: retrying in 1 s", len(placed))
-            for predecessor, group, _, _ in due:
-                self.wait(predecessor, group, now + _AGAIN_MS)
-            return
-        for group, key in retried:
+        with self._store.atomically():
+            still_due = self._still_due(due)
+            if not still_due:
+                return
+            try:
+                end = self._store.append_placed([placed for _, placed in still_due]).end
+            except LiteMQError:
+                _LOG.exception("%d due retries could not be appended: retrying in 1 s", len(still_due))
+                again = self._clock.wall_ms() + _AGAIN_MS
+                for group, placed in still_due:
+                    self.wait(placed.origin, group, again)
+                return
+        for group, key in {(group, QueueKey(placed.topic_id, placed.queue_id)) for group, placed in still_due}:
             self._events.on_retry_placed(group, key, end)
+
+    def _still_due(self, due: list[Due]) -> list[tuple[str, Placed]]:
+        """Return the records to append, by group, without the retries that ended meanwhile."""
+        tries, now = self._store.state.parts.tries, self._clock.wall_ms()
+        still_due = []
+        for predecessor, group, waiting, record in due:
+            origin = tries.moved_to(predecessor)  # retention may have carried it forward meanwhile
+            if tries.get(origin, group) != waiting:
+                continue
+            if waiting.due > now:
+                self.wait(origin, group, waiting.due)
+                continue
+            placed = Placed(record, waiting.retry_topic_id, waiting.topic_id, RecordKind.RETRY, origin, waiting.tries)
+            still_due.append((group, placed))
+        return still_due
 
     def close(self) -> None:
         """Stop reading. The log has all retries that still wait."""

@@ -212,7 +212,8 @@ class Settlement(LeaseChange):
                     count=count,
                     tried_topic_id=topic.topic_id,
                     retry_topic_id=topic.retry_topic().topic_id,
-                )
+                ),
+                record,
             )
 
     def answer(self, store: Store) -> None:

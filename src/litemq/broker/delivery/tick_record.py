@@ -7,6 +7,9 @@ from litemq.format.offset_runs import Run, RunSet, pack_runs
 from litemq.proto.control_pb2 import Control, Grant, LeaseTick, QueueLeases, TryFailed
 from litemq.storage.state import QueueKey
 from litemq.storage.state.delivery.leases import Lease
+from litemq.storage.state.topics import TIMER_TOPIC_ID
+from litemq.storage.store import Placed
+from litemq.types import RecordKind
 
 __all__ = ["TickRecord"]
 
@@ -27,6 +30,7 @@ class TickRecord:
         self.group = group
         self._queues: dict[QueueKey, _QueueTick] = {}
         self.failures: list[TryFailed] = []
+        self._failed_records: list[bytes | memoryview] = []  # of the failures
         self.dead: list[DeadDelivery] = []  # appended after this record, as dead letters
 
     def __bool__(self) -> bool:
@@ -54,9 +58,21 @@ class TickRecord:
         for begin, end, token, deadline, count in leases:
             grants.setdefault((token, deadline, count), []).append((begin, end))
 
-    def failed(self, failed: TryFailed) -> None:
-        """A try has failed, and the next one is due later."""
+    def failed(self, failed: TryFailed, record: bytes | memoryview) -> None:
+        """A try of ``record`` has failed, and the next one is due later."""
         self.failures.append(failed)
+        self._failed_records.append(record)
+
+    def copies_before(self, log_offset: int) -> list[tuple[TryFailed, Placed]]:
+        """Return the failures whose record is before ``log_offset``, each with a copy of it."""
+        return [
+            (
+                failed,
+                Placed(bytes(record), TIMER_TOPIC_ID, 0, RecordKind.PENDING, failed.predecessor, max(1, failed.count)),
+            )
+            for failed, record in zip(self.failures, self._failed_records, strict=True)
+            if failed.predecessor < log_offset
+        ]
 
     def control(self) -> Control:
         """Return the control record."""

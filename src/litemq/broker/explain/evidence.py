@@ -205,9 +205,9 @@ class EvidenceCollector:
             return None
         name = copies[-1].stored.record.transaction_id
         known = self._store.state.parts.halves.get(name)
-        return Half(
-            name, known is not None and not known.decision_number, known is not None and known.decision_number > 0
-        )
+        if known is None:
+            return Half(name, False, False)
+        return Half(name, not known.decision_number, known.decision_number > 0)
 
     def _dead_letter(self, group: str, copies: list[Copy]) -> DeadLetterCause | None:
         """Return the cause of the message's latest dead letter for the group."""

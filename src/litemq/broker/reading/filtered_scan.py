@@ -131,6 +131,8 @@ class _Search:
         for view in record_views(records):
             looked_at += 1
             if not accepts(view):
+                if perf_counter() >= self._until:  # one record may take milliseconds
+                    return self._ended(view.queue_offset + 1), looked_at
                 continue
             raw = view.raw
             if self._found and self._size + len(raw) > self._request.max_bytes:

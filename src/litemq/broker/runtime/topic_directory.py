@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from litemq.errors import InvalidArgumentError, TopicNotFoundError
-from litemq.storage.state import Topic
+from litemq.storage.state import CONTROL_TOPIC, Topic
 from litemq.storage.store import Store
 from litemq.types import is_system_name
 
@@ -18,6 +18,10 @@ class TopicDirectory:
 
     def find(self, name: str) -> Topic:
         """Return the topic called ``name``, or raise ``TopicNotFoundError``."""
+        if name == CONTROL_TOPIC:
+            raise InvalidArgumentError(
+                f"topic {name!r} is reserved: it has the broker's own records, which no client can read or change"
+            )
         topic = self._store.state.topic(name)
         if topic is None:
             raise TopicNotFoundError(f"topic {name!r} does not exist: create it with `litemq topic create {name}`")
@@ -41,8 +45,9 @@ class TopicDirectory:
     @property
     def readable(self) -> list[Topic]:
         """All topics that clients can read, those of the broker among them."""
-        # System topics without a fixed number of queues are read by the broker alone.
-        return [topic for topic in self._store.state.topics.values() if not topic.deleted and topic.queues]
+        # The broker alone reads the control topic, and system topics without a number of queues.
+        topics = self._store.state.topics.values()
+        return [topic for topic in topics if not topic.deleted and topic.queues and topic.name != CONTROL_TOPIC]
 
 
 def check_queue(topic: Topic, queue_id: int) -> None:

@@ -14,6 +14,7 @@ from litemq.types import is_system_name
 __all__ = ["SendDestinations"]
 
 _KNOWN_HEADERS: Final = 10_000
+_MAX_KNOWN_BYTES: Final = 512  # a longer header has fields that no client sends
 
 
 class SendDestinations(QueueListener):
@@ -29,14 +30,16 @@ class SendDestinations(QueueListener):
         ] = {}  # topic id and queue id by header; read directly by the broker's hot path
 
     def find(self, header: bytes) -> tuple[int, int]:
-        """Return the topic id and queue id that ``header`` names, and remember them."""
+        """Return the topic id and queue id that ``header`` names; remember them if it is short."""
         request = parse(SendRequest, header)
         topic = self._topics.find_with_queue(request.topic, request.queue_id)
         if is_system_name(topic.name):
             raise InvalidArgumentError(f"topic {topic.name!r} is reserved for the broker: send to another topic")
-        if len(self.known) >= _KNOWN_HEADERS:
-            self.known.clear()
-        destination = self.known[header] = (topic.topic_id, request.queue_id)
+        destination = topic.topic_id, request.queue_id
+        if len(header) <= _MAX_KNOWN_BYTES:
+            if len(self.known) >= _KNOWN_HEADERS:
+                self.known.clear()
+            self.known[header] = destination
         return destination
 
     def on_topics_changed(self) -> None:

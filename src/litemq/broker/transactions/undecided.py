@@ -56,20 +56,21 @@ class UndecidedHalves:
                     break
 
     def _append(self, name: str, known: Transaction, records: list[bytes]) -> bool:
-        if self._store.state.parts.halves.get(name) is not known or known.decision_number:
-            return False  # it was decided meanwhile
-        history = self._history(name, known)
-        placed = []
-        for raw, run in zip(records, known.left, strict=False):
-            if run.topic_id == DELETED:
-                continue
-            topic = self._store.system_topic(dead_letter_topic(self._store.state.topics[run.topic_id].name))
-            placed.append(
-                Placed(encode_dead_letter(raw, history), topic.topic_id, 0, RecordKind.DEAD, read_log_offset(raw))
-            )
-        if placed:
-            self._store.append_placed(placed)
-        return bool(placed)
+        with self._store.atomically():
+            if self._store.state.parts.halves.get(name) is not known or known.decision_number:
+                return False  # it was decided meanwhile
+            history = self._history(name, known)
+            placed = []
+            for raw, run in zip(records, known.left, strict=False):
+                if run.topic_id == DELETED:
+                    continue
+                topic = self._store.system_topic(dead_letter_topic(self._store.state.topics[run.topic_id].name))
+                placed.append(
+                    Placed(encode_dead_letter(raw, history), topic.topic_id, 0, RecordKind.DEAD, read_log_offset(raw))
+                )
+            if placed:
+                self._store.append_placed(placed)
+            return bool(placed)
 
     def _history(self, name: str, known: Transaction) -> DeadLetterHistory:
         asked = [each.asked for each in known.history if each.asked]

@@ -1,4 +1,4 @@
-"""``litemq store``: inspect, verify, rebuild, export, import a data directory without a broker."""
+"""``litemq store``: the data directory of a broker, without the broker."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ from rich.progress import (
 from litemq.cli.nouns import new_noun
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_value
 from litemq.clock import SystemClock
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, StorageError
 from litemq.storage.config import StoreConfig
+from litemq.storage.offline.backup import back_up
 from litemq.storage.offline.directory_reader import check_data_directory
 from litemq.storage.offline.export_v1 import export_messages
 from litemq.storage.offline.import_v1 import import_messages
 from litemq.storage.offline.inspect import Inspected, inspect_file
-from litemq.storage.offline.rebuild import rebuild_directory
+from litemq.storage.offline.rebuild import UnacceptedLossError, rebuild_directory
+from litemq.storage.offline.restore import restore as restore_directory
 from litemq.storage.offline.verify import verify_directory
 
 __all__ = ["app"]
@@ -50,10 +52,14 @@ Version = Annotated[
     RecordVersion, typer.Option("--record-version", help="Record layout of the file; 1 is the original one.")
 ]
 
+AcceptLoss = Annotated[
+    bool, typer.Option("--accept-loss", help="Go on without damaged records that may have changed the state.")
+]
+
 
 @app.callback()
 def store() -> None:
-    """Inspect, verify, rebuild, export and import a data directory offline."""
+    """Back up, restore, inspect, verify, rebuild, export and import a data directory."""
 
 
 @app.command("inspect")
@@ -186,22 +192,27 @@ def verify(
 @app.command("rebuild")
 def rebuild(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory that no broker has open.")],
+    accept_loss: AcceptLoss = False,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Rebuild queues, key index and state from the log.
+    """Rebuild queues, key index, timers and state from the log.
 
-    Damaged records are skipped and reported, with exit code 1.
+    The old files stay until the new ones are complete. Damaged messages are skipped and reported,
+    with exit code 1. If another damaged record may have changed the state, nothing is changed
+    without --accept-loss.
     """
-    with _steps() as show:
+    with _listed_losses(), _steps() as show:
         done = rebuild_directory(
-            directory, StoreConfig(), SystemClock(), on_replayed=lambda read, total: show("rebuild", read, total)
+            directory,
+            StoreConfig(),
+            SystemClock(),
+            accept_loss=accept_loss,
+            on_replayed=lambda read, total: show("rebuild", read, total),
         )
     if output is not OutputFormat.TABLE:
-        damage = [{"path": error.path, "offset": error.offset, "reason": error.reason} for error in done.damage]
-        write_value({**done._asdict(), "damage": damage}, output)
+        write_value({**done._asdict(), "damage": _damage_as_json(done.damage)}, output)
     else:
-        for error in done.damage:
-            sys.stdout.write(f"{error.path}: byte {error.offset}: {error.reason}\n")
+        _print_damage(done.damage)
         summary = (
             f"rebuilt {done.topics} topics, {done.queues} queues, {done.messages} messages "
             f"from {done.log_bytes} bytes of log"
@@ -209,6 +220,105 @@ def rebuild(
         sys.stdout.write(f"{summary}{f'; skipped {len(done.damage)} damaged records' if done.damage else ''}\n")
     if done.damage:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _listed_losses() -> Iterator[None]:
+    """List the records that would be lost, if the user has not accepted that."""
+    try:
+        yield
+    except UnacceptedLossError as refused:
+        for loss in refused.losses:
+            sys.stderr.write(f"{loss.path}: byte {loss.offset}: {loss.reason}\n")
+        raise StorageError(f"{refused}. To accept this loss, add --accept-loss. Nothing was changed") from refused
+
+
+@app.command("backup")
+def backup(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory; a broker may have it open.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Folder of backups; created if missing.")],
+    keep: Annotated[
+        int | None, typer.Option("--keep", min=1, help="Number of latest backups to keep; default: all.")
+    ] = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Back up a data directory while a broker writes to it.
+
+    Copies only what the latest backup in TARGET lacks. Damaged records are copied and reported,
+    with exit code 1.
+    """
+    with _steps() as show:
+        done = back_up(
+            directory,
+            target,
+            SystemClock(),
+            keep=keep,
+            on_copied=lambda copied, total: show("back up", copied, total),
+        )
+    made = done.backup
+    size = made.flushed - made.log_start
+    if output is not OutputFormat.TABLE:
+        write_value(
+            {
+                "backup": made.name,
+                "log_start": made.log_start,
+                "flushed": made.flushed,
+                "bytes": size,
+                "copied_bytes": done.copied_bytes,
+                "damage": _damage_as_json(done.damage),
+            },
+            output,
+        )
+    else:
+        _print_damage(done.damage)
+        sys.stdout.write(f"backup {made.name}: {size} bytes of log, {done.copied_bytes} of them new\n")
+    if done.damage:
+        raise typer.Exit(1)
+
+
+@app.command("restore")
+def restore(
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Folder of backups.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="New data directory.")],
+    name: Annotated[str | None, typer.Option("--backup", help="Name of the backup; default: the latest.")] = None,
+    accept_loss: AcceptLoss = False,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Restore a data directory from a backup.
+
+    Damaged messages are skipped and reported, with exit code 1.
+    """
+    with _listed_losses(), _steps() as show:
+        made, rebuilt = restore_directory(
+            target,
+            directory,
+            SystemClock(),
+            name=name,
+            accept_loss=accept_loss,
+            on_restored=lambda copied, total: show("restore", copied, total),
+        )
+    if output is not OutputFormat.TABLE:
+        write_value(
+            {"backup": made.name, **rebuilt._asdict(), "damage": _damage_as_json(rebuilt.damage)},
+            output,
+        )
+    else:
+        _print_damage(rebuilt.damage)
+        sys.stdout.write(
+            f"restored {made.name}: {rebuilt.topics} topics, {rebuilt.queues} queues, {rebuilt.messages} messages "
+            f"from {rebuilt.log_bytes} bytes of log\n"
+        )
+    if rebuilt.damage:
+        raise typer.Exit(1)
+
+
+def _damage_as_json(damage: list[CorruptStoreError]) -> list[dict[str, object]]:
+    return [{"path": error.path, "offset": error.offset, "reason": error.reason} for error in damage]
+
+
+def _print_damage(damage: list[CorruptStoreError]) -> None:
+    for error in damage:
+        sys.stdout.write(f"{error.path}: byte {error.offset}: {error.reason}\n")
 
 
 @app.command("export")

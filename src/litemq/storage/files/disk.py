@@ -11,16 +11,24 @@ import ctypes
 import errno
 import mmap
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from litemq.errors import DiskFullError
 
-__all__ = ["DISK", "READ_ONLY", "Disk", "OpenFile", "release_pages"]
+__all__ = ["DISK", "READ_ONLY", "Disk", "OpenFile", "is_temporary", "release_pages"]
 
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 _NO_WAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)  # Linux
+_UNSUPPORTED: Final = {errno.EINVAL, errno.EOPNOTSUPP}
 _WOULD_WAIT: Final = {errno.EAGAIN, errno.EOPNOTSUPP}  # not cached, or not supported
+_TEMPORARY: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+def is_temporary(error: BaseException) -> bool:
+    """Whether the process lacks descriptors or memory: the disk is fine."""
+    return isinstance(error, OSError) and error.errno in _TEMPORARY
 
 
 class OpenFile:
@@ -107,6 +115,25 @@ class OpenFile:
     @property
     def size(self) -> int:
         return os.fstat(self.fd).st_size
+
+    def data_ranges(self, begin: int) -> Iterator[tuple[int, int]]:
+        """Yield the ranges from ``begin`` on that have data; all others read as zeros.
+
+        A range with data may be zeros, too.
+        """
+        size = self.size
+        while begin < size:
+            try:
+                begin = os.lseek(self.fd, begin, os.SEEK_DATA)
+                end = os.lseek(self.fd, begin, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # no data from here on
+                    return
+                if error.errno not in _UNSUPPORTED:
+                    raise
+                end = size
+            yield begin, end
+            begin = end
 
     def map(self, size: int) -> memoryview:
         """Map the file read-only; the view shows later writes.

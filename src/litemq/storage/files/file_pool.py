@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from pathlib import Path
 
-from litemq.storage.files.disk import Disk, OpenFile
+from litemq.storage.files.disk import Disk, OpenFile, is_temporary
 
 __all__ = ["FilePool"]
 
@@ -34,11 +34,22 @@ class FilePool:
                 return file
             if create and not path.parent.exists():
                 self._disk.make_directory(path.parent)
-            file = self._disk.open(path, create=create)
+            file = self._open(path, create=create)
             self._files[path] = file
             if len(self._files) > self._max_open:
                 self._files.popitem(last=False)
             return file
+
+    def _open(self, path: Path, *, create: bool) -> OpenFile:
+        try:
+            return self._disk.open(path, create=create)
+        except OSError as error:
+            if not is_temporary(error) or not self._files:
+                raise
+        # The process has no descriptor left: give back those that are used least.
+        for _ in range(-(-len(self._files) // 2)):
+            self._files.popitem(last=False)
+        return self._disk.open(path, create=create)
 
     def forget(self, path: Path) -> None:
         """Drop a file from the pool before it is removed."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import numpy as np
+
 from litemq.clock import Clock
 from litemq.errors import CorruptStoreError
-from litemq.format.columns.keys import hash_key
+from litemq.format.columns.keys import hash_key, hash_keys
 from litemq.storage.index.key_indexes import KeyIndexes
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.reader import Window, read_log
 from litemq.storage.state import QueueKey, State
-from litemq.types import StoredRecord
+from litemq.types import RecordKind, StoredRecord
 
 __all__ = ["Finder"]
 
@@ -40,7 +42,22 @@ class Finder:
         self._read_record = read_record
         self._written_from = written_from  # this process wrote, and verified, the records after it
         self._lock = threading.Lock()
+        for begin, end in index.gaps(log.start):
+            if self._has_keys(begin, end):
+                index.rebuild(f"the key index lacks the log offsets {begin} … {end}")
+                break
         self.indexed = max(index.resume_at, log.start)
+
+    def _has_keys(self, begin: int, end: int) -> bool:
+        """Whether a record between ``begin`` and ``end`` has a key that is not in the index."""
+        for window in read_log(self._log, begin, end, verify_crc=False, on_damage=lambda _error: None):
+            columns = window.columns
+            are_messages = columns.header["kind"] != RecordKind.CONTROL
+            if window.base == begin and self._index.is_last_of_a_file(begin):
+                are_messages[0] = False
+            if hash_keys(columns.subset(np.flatnonzero(are_messages))).hashes.size:
+                return True
+        return False
 
     def add(self, window: Window, end: int) -> None:
         """Index the records of ``window``, which ends at log offset ``end``.

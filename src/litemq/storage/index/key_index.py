@@ -138,6 +138,11 @@ class ActiveKeyIndex:
         return max(0, self._capacity - len(self))  # an old file may exceed the capacity
 
     @property
+    def first_log_offset(self) -> int:
+        """The log offset of the first entry, -1 = none."""
+        return self._first_log_offset
+
+    @property
     def last_log_offset(self) -> int:
         """The log offset of the last entry, -1 = none."""
         return self._last_log_offset

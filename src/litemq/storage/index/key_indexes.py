@@ -67,6 +67,22 @@ class KeyIndexes:
             return self._active.last_log_offset
         return max((sealed.last_log_offset for _, sealed in self._sealed), default=-1)
 
+    def gaps(self, log_start: int) -> list[tuple[int, int]]:
+        """Return the ranges of the log before and between the files of the index.
+
+        A range begins at ``log_start`` or with the last record of a file. No other record in it may
+        have a key: otherwise a file is missing.
+        """
+        files = [(sealed.first_log_offset, sealed.last_log_offset) for _, sealed in self._sealed]
+        if self._active is not None and len(self._active):
+            files.append((self._active.first_log_offset, self._active.last_log_offset))
+        begins = [log_start, *(max(last, log_start) for _, last in files)]
+        return [(begin, first) for begin, (first, _) in zip(begins, files, strict=False) if begin < first]
+
+    def is_last_of_a_file(self, log_offset: int) -> bool:
+        """Whether the last record of a file is at ``log_offset``."""
+        return any(sealed.last_log_offset == log_offset for _, sealed in self._sealed)
+
     def rebuild(self, reason: object) -> None:
         """Remove all index files because of ``reason``. The caller indexes the log again."""
         _LOG.warning("%s; rebuilding the key index from the log", reason)

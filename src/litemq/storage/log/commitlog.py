@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NoReturn
@@ -15,9 +16,9 @@ from typing import Final, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import DiskFullError, InvalidArgumentError, OffsetOutOfRangeError, StoreFailedError
+from litemq.errors import DiskFullError, InvalidArgumentError, OffsetOutOfRangeError, StorageError, StoreFailedError
 from litemq.format.record import BLANK_MAGIC
-from litemq.storage.files.disk import Disk
+from litemq.storage.files.disk import Disk, is_temporary
 from litemq.storage.log.reserve import SegmentReserve
 from litemq.storage.log.segment import Segment, remove_segments
 
@@ -50,6 +51,7 @@ class CommitLog:
         self.segments = segments
         self.end = end
         self.failure: str | None = None
+        self.on_failure: Callable[[str], object] = lambda _reason: None  # called once, by any thread
 
     @property
     def start(self) -> int:
@@ -149,7 +151,8 @@ class CommitLog:
     def _undo(self, before: int, kept: int, error: Exception) -> NoReturn:
         """Truncate a failed write, so that no part of it is ever read; then raise.
 
-        If the disk is full, the log remains usable. After any other error, writing stops for good.
+        If the disk is full, or the process lacks descriptors, the log remains usable. After any
+        other error, writing stops for good.
         """
         try:
             remove_segments(self._disk, self._directory, list(reversed(self.segments[kept:])))
@@ -163,12 +166,16 @@ class CommitLog:
             raise StoreFailedError(self.failure) from error
         if isinstance(error, DiskFullError):
             raise error
+        if is_temporary(error):
+            raise StorageError(f"cannot write to the log: {error}. Retry later") from error
         self.fail(f"a write failed: {error}")
         raise StoreFailedError(self.failure) from error
 
     def fail(self, reason: str) -> None:
         """Stop writing for good: the contents of the disk are no longer certain."""
-        self.failure = self.failure or f"{reason}; writing has stopped: restart the broker to recover from disk"
+        if self.failure is None:
+            self.failure = f"{reason}; writing has stopped: restart the broker to recover from disk"
+            self.on_failure(self.failure)
 
     def segment_of(self, offset: int) -> Segment:
         """Return the segment that contains ``offset``, or raise ``OffsetOutOfRangeError``."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,9 +47,23 @@ class LogDirectory:
     """The log of one data directory, from opening to closing."""
 
     def __init__(
-        self, directory: Path, config: StoreConfig, clock: Clock, *, disk: Disk = DISK, host: str | None = None
+        self,
+        directory: Path,
+        config: StoreConfig,
+        clock: Clock,
+        *,
+        disk: Disk = DISK,
+        host: str | None = None,
+        flushed_at_least: Callable[[Path], int] = lambda _directory: 0,
     ) -> None:
+        """Open the log of ``directory``.
+
+        ``flushed_at_least(directory)`` returns an offset that another file knows to be flushed. It
+        is called while the directory is locked.
+        """
         self._disk = disk
+        self._flushed_at_least = flushed_at_least
+        self._hides_projections = False
         self._clock = clock
         self._directory = Path(directory)
         self._abort = self._directory / "abort"
@@ -92,6 +107,10 @@ class LogDirectory:
             raise CorruptStoreError(str(segments_in), before.log_start, reason)
         self._segment_bytes = config.segment_bytes
         flushed = before.flushed if self._checkpoints.latest is not None else None
+        if flushed is not None and segments:
+            known = self._flushed_at_least(self._directory)
+            if flushed < known <= segments[-1].end:  # a shorter log was restored: then it knows nothing
+                flushed = known
         self.recovered = recover_log(
             self._disk, segments_in, segments, flushed, epoch=before.epoch, clean=clean and flushed is not None
         )
@@ -113,14 +132,24 @@ class LogDirectory:
         self._disk.open(self._abort, create=True)
         self._disk.sync_directory(self._directory)
 
+    def hide_projections(self) -> None:
+        """The projections are being built elsewhere: no checkpoint may promise them here."""
+        self.projections = Projections(snapshot=self.projections.snapshot)
+        self._hides_projections = True
+
+    def show_projections(self) -> None:
+        """The projections are in place: the next checkpoint tells their progress."""
+        self._hides_projections = False
+
     def checkpoint(self) -> None:
         """Write a checkpoint with the current flushed offset."""
         flushed = self.flusher.flushed
+        hidden = Projections(snapshot=self.projections.snapshot)
         self._checkpoints.write(
             Checkpoint(
                 flushed=flushed,
                 confirmed=flushed,
-                **self.projections._asdict(),
+                **(hidden if self._hides_projections else self.projections)._asdict(),
                 epoch=self.epoch.number,
                 store_timestamp=self.store_timestamp,
                 written_at=self._clock.wall_ms(),

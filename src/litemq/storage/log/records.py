@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import struct
+from typing import Final
+
 from litemq.errors import CorruptStoreError, OffsetOutOfRangeError, RecordFormatError
+from litemq.format.crc import crc32c
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import FIXED_BYTES
+from litemq.format.record import FIXED_BYTES, PRODUCER_BYTES_AT, STAMP_AT, STAMPED_BYTES_AT
 from litemq.format.record_decode import decode_record
 from litemq.storage.log.commitlog import CommitLog
-from litemq.types import StoredRecord
+from litemq.storage.log.reader import SegmentedLog
+from litemq.types import RecordKind, Stamp, StoredRecord
 
-__all__ = ["corrupt_at", "read_checked"]
+__all__ = ["corrupt_at", "read_checked", "read_stamp"]
+
+_STAMP: Final = struct.Struct(">qqqqIIIBxH")
+_KINDS: Final = frozenset(map(int, RecordKind))
 
 
 def corrupt_at(log: CommitLog, log_offset: int, reason: str) -> CorruptStoreError:
     """Return the error for damage at ``log_offset``, with the segment and the position in it."""
     segment = log.segment_of(log_offset)
     return CorruptStoreError(str(segment.file.path), log_offset - segment.start, reason)
+
+
+def read_stamp(log: SegmentedLog, log_offset: int) -> Stamp | None:
+    """Return the broker's part of a damaged record, or ``None`` if that is damaged, too."""
+    segment = log.segment_of(log_offset)
+    raw = segment.read(log_offset, min(log_offset + FIXED_BYTES, segment.end))
+    if len(raw) < FIXED_BYTES:
+        return None
+    checksum = int.from_bytes(raw[STAMP_AT:STAMPED_BYTES_AT], "big")
+    stamped = raw[STAMPED_BYTES_AT:PRODUCER_BYTES_AT]
+    offset, queue_offset, time, origin, topic_id, queue_id, epoch, kind, count = _STAMP.unpack(stamped)
+    if checksum != crc32c(stamped) or offset != log_offset or kind not in _KINDS:
+        return None
+    return Stamp(offset, queue_offset, time, origin, topic_id, queue_id, epoch, RecordKind(kind), count)
 
 
 def read_checked(log: CommitLog, log_offset: int, confirmed: int) -> tuple[bytes, StoredRecord]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError, StorageError
+from litemq.errors import CorruptStoreError, DiskFullError, StorageError
 from litemq.format.batches.check import find_faults
 from litemq.format.batches.scan import ScanStop, scan
 from litemq.format.columns.record_columns import RecordColumns
@@ -99,6 +99,12 @@ def recover_log(
     if not reader.ended_well:
         _save_tail(disk, directory, segment, end, has_records=has_records_after)
     _truncate(disk, directory, segments, end, clean=clean)
+    if not clean:
+        # What was read above the flushed offset may be in the page cache only. From now on it
+        # counts as flushed, in whatever segment it is.
+        for segment in segments:
+            if segment.end > begin:
+                segment.file.sync()
     return LogEnd(end, reader.epoch, reader.store_timestamp, reader.records)
 
 
@@ -131,6 +137,10 @@ def _truncate(disk: Disk, directory: Path, segments: list[Segment], end: int, *,
     last = segments[-1]
     if end < last.end and not (clean and last.file.size == last.size):
         last.zero_from(end)
+        try:
+            last.file.reserve(last.size)  # if an earlier version left a hole, the next write would need space
+        except DiskFullError as error:
+            _LOG.warning("%s: the disk is full, and a part of the segment has no space on it", error)
 
 
 class _TailReader:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
+from litemq.errors import DiskFullError
 from litemq.storage.files.disk import Disk, OpenFile, release_pages
 
 __all__ = ["Segment", "remove_segments", "segment_path", "segment_starts"]
+
+_ZEROS_AT_ONCE: Final = 1 << 20
 
 
 def segment_path(directory: Path, start: int) -> Path:
@@ -61,10 +65,24 @@ class Segment:
         self.file.write(data, offset - self.start)
 
     def zero_from(self, offset: int) -> None:
-        """Make everything from ``offset`` on zero, durably, so that old records are never read."""
-        self.file.truncate(offset - self.start)
-        self.file.truncate(self.size)  # a hole of zeros needs no space: the disk may be full
+        """Make everything from ``offset`` on zero, durably, so that old records are never read.
+
+        The file keeps its space on the disk, so that a full disk does not refuse the next records.
+        """
+        try:
+            self._write_zeros(offset - self.start)
+        except DiskFullError:  # a file system that copies on write
+            self.file.truncate(offset - self.start)
+        if self.file.size != self.size:
+            self.file.truncate(self.size)
         self.file.sync()
+
+    def _write_zeros(self, begin: int) -> None:
+        for first, end in self.file.data_ranges(begin):
+            for at in range(first, end, _ZEROS_AT_ONCE):
+                count = min(_ZEROS_AT_ONCE, end - at)
+                if self.file.read(count, at).rstrip(b"\0"):
+                    self.file.write(bytes(count), at)
 
     @cached_property
     def mapped(self) -> memoryview:

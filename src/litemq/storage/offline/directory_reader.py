@@ -49,6 +49,9 @@ def adapt_config(directory: Path, config: StoreConfig) -> StoreConfig:
         segment_bytes = starts[1] - starts[0]
     elif starts:
         segment_bytes = segment_path(directory / "commitlog", starts[0]).stat().st_size or segment_bytes
+    elif (directory / "checkpoint").exists():
+        checkpoint = read_checkpoint(directory / "checkpoint")
+        segment_bytes = (checkpoint.segment_bytes if checkpoint is not None else 0) or segment_bytes
     own_records = STORED_LIMITS.max_record_bytes - LARGEST_RECORD
     max_record_bytes = min(LARGEST_RECORD, segment_bytes - own_records)
     return replace(config, segment_bytes=segment_bytes, max_record_bytes=max_record_bytes)

@@ -26,9 +26,9 @@ from litemq.storage.timers.timer_store import TimerStore
 from litemq.types import RecordKind
 
 __all__ = [
-    "QueueRebuild",
+    "QueueReplay",
     "decode_controls",
-    "find_snapshot",
+    "find_snapshots",
     "read_snapshot",
     "replay_into_queues",
     "replay_into_state",
@@ -56,14 +56,14 @@ def decode_controls(columns: RecordColumns) -> list[_NumberedControl]:
     ]
 
 
-def find_snapshot(log: SegmentedLog, begin: int, end: int) -> int:
-    """Return the log offset of the latest snapshot between ``begin`` and ``end``, -1 = none."""
-    latest = -1
-    for window in read_log(log, begin, end):
+def find_snapshots(log: SegmentedLog, begin: int, end: int) -> list[int]:
+    """Return the log offsets of the snapshots between ``begin`` and ``end``, the latest first."""
+    found: list[int] = []
+    for window in read_log(log, begin, end, on_damage=lambda _error: None):
         for _, control in decode_controls(window.columns):
             if control.HasField("snapshot_end") and control.snapshot_end.begin_offset >= begin:
-                latest = control.snapshot_end.begin_offset
-    return latest
+                found.append(control.snapshot_end.begin_offset)
+    return found[::-1]
 
 
 def read_snapshot(log: SegmentedLog, begin: int, end: int) -> tuple[State, int]:
@@ -205,21 +205,28 @@ def replay_into_queues(window: Window, begin: int, queues: _EntrySink) -> None:
         queues.add(QueueKey(topic_ids[number], queue_ids[number]), first, entries[at:until])
 
 
-class QueueRebuild:
-    """A rebuild of the queues from a log that may be damaged.
+class QueueReplay:
+    """A replay of a log that may be damaged into the queues.
 
-    The offset of a damaged record becomes a hole, so that later messages keep their offsets.
+    The offset of a damaged record becomes a hole, so that later messages keep their offsets. A
+    ``whole`` replay fills empty queues from the start of the log. Any other continues their files.
     """
 
-    def __init__(self, queues: Queues, state: State, log_start: int) -> None:
+    def __init__(self, queues: Queues, state: State, log_start: int, *, whole: bool) -> None:
         self._queues = queues
         self._state = state
         self._log_start = log_start
+        self._whole = whole
         # The queue's end offset, and the log offset after its last record.
         self._ends: dict[QueueKey, tuple[int, int]] = {}
 
+    def _end(self, key: QueueKey, first: int) -> tuple[int, int]:
+        """Return the end of a queue; if it is not known, the queue continues at ``first``."""
+        start = self._state.start_offsets.get(key, 0) if self._whole else first
+        return self._ends.get(key, (start, self._log_start))
+
     def add(self, key: QueueKey, first: int, entries: npt.NDArray[np.void]) -> None:
-        end_offset, log_offset = self._ends.get(key, (self._state.start_offsets.get(key, 0), self._log_start))
+        end_offset, log_offset = self._end(key, first)
         if first < end_offset:  # retention has given them up, but they are still in the log
             entries, first = entries[end_offset - first :], end_offset
         if entries.size == 0:
@@ -229,10 +236,19 @@ class QueueRebuild:
         last = entries[-1]
         self._ends[key] = first + entries.size, int(last["log_offset"]) + int(last["size"])
 
+    def add_hole(self, key: QueueKey, queue_offset: int, log_offset: int) -> None:
+        """Add the hole of a damaged record whose queue is known."""
+        end_offset, _ = self._end(key, queue_offset)
+        if end_offset <= queue_offset:
+            self._add_holes(key, end_offset, queue_offset + 1, log_offset)
+            self._ends[key] = queue_offset + 1, log_offset
+
     def finish(self) -> None:
         """Add the holes at the ends of the queues. Call it after the last entry."""
-        for key, end_offset in list(self._state.end_offsets.items()):
-            at, log_offset = self._ends.get(key, (self._state.start_offsets.get(key, 0), self._log_start))
+        keys = self._state.end_offsets if self._whole else self._ends
+        for key in list(keys):
+            end_offset = self._state.end_offsets.get(key, 0)
+            at, log_offset = self._end(key, end_offset)
             self._add_holes(key, at, end_offset, log_offset)
 
     def _add_holes(self, key: QueueKey, begin: int, end: int, log_offset: int) -> None:

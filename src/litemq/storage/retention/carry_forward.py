@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
 from litemq.format.timer_batches import timer_batch
 from litemq.proto.control_pb2 import Control, DeadLettersDropped, TimerEnded, TimersEnded
 from litemq.storage.batches.batch import Placed
@@ -192,7 +192,7 @@ def _place_dead_letters(dead_letters: DeadLetters, rows: list[tuple[int, bytes]]
 def _read_chunks(
     offsets: list[int], read: Read, on_damage: OnDamage
 ) -> Iterator[list[tuple[int, bytes, StoredRecord]]]:
-    """Read the records at log ``offsets``, in chunks of one append each, without damaged ones."""
+    """Read the records at log ``offsets``, in chunks of one append, without unreadable ones."""
     some: list[tuple[int, bytes, StoredRecord]] = []
     size = 0
     for at in offsets:
@@ -200,6 +200,8 @@ def _read_chunks(
             raw, stored = read(at)
         except CorruptStoreError as error:
             on_damage(error)
+            continue
+        except OffsetOutOfRangeError:  # an earlier version lost it
             continue
         some.append((at, raw, stored))
         size += len(raw)

@@ -8,19 +8,23 @@ dropped records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import pairwise
+import struct
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from litemq.errors import CorruptStoreError
+from litemq.format.crc import crc32c
 from litemq.proto.control_pb2 import ArchiveLoss, Control, GroupLoss, Queue, RetentionCrossed
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.reader import read_log
+from litemq.storage.log.segment import Segment
 from litemq.storage.state import QueueKey, State
 
 __all__ = ["crossing_record", "first_segment_to_keep", "start_offsets_after"]
 
-_STORE_TIMESTAMP_AT = 32
+_HEADER = struct.Struct(">12xI48s")  # the broker's checksum and the bytes it covers
+_STORE_TIMESTAMP = slice(16, 24)  # of these bytes
 
 
 def first_segment_to_keep(log: CommitLog, older_than_ms: int | None, max_bytes: int | None) -> int:
@@ -29,26 +33,39 @@ def first_segment_to_keep(log: CommitLog, older_than_ms: int | None, max_bytes: 
     A segment is dropped if all its records were stored before ``older_than_ms``, or if more than
     ``max_bytes`` would be kept. The last segment is always kept.
     """
-    start = log.start
-    for segment, next_segment in pairwise(log.segments):
-        # Store times never fall, so the first record of the next segment bounds the age of this
-        # one.
-        youngest = int.from_bytes(next_segment.file.read(8, _STORE_TIMESTAMP_AT), "big")
-        too_old = older_than_ms is not None and youngest < older_than_ms
-        too_much = max_bytes is not None and log.segments[-1].end - segment.start > max_bytes
-        if not (too_old or too_much):
+    start, segments = log.start, log.segments
+    for number, segment in enumerate(segments[:-1], 1):
+        too_much = max_bytes is not None and segments[-1].end - segment.start > max_bytes
+        if not too_much and not (older_than_ms is not None and _begins_before(log, segments[number:], older_than_ms)):
             break
         start = segment.end
     return start
 
 
-def start_offsets_after(log: CommitLog, log_start: int) -> dict[QueueKey, int]:
+def _begins_before(log: CommitLog, segments: list[Segment], time_ms: int) -> bool:
+    """Whether the first readable record of ``segments`` was stored before ``time_ms``.
+
+    Store times never fall, so this record bounds the age of the segment before.
+    """
+    for segment in segments:
+        checksum, covered = _HEADER.unpack(segment.file.read(_HEADER.size, 0).ljust(_HEADER.size, b"\0"))
+        if checksum == crc32c(covered):
+            return int.from_bytes(covered[_STORE_TIMESTAMP], "big") < time_ms
+        for window in read_log(log, segment.start, min(segment.end, log.end), on_damage=lambda _error: None):
+            return int(window.columns.header["store_timestamp"][0]) < time_ms
+    return False
+
+
+def start_offsets_after(
+    log: CommitLog, log_start: int, on_damage: Callable[[CorruptStoreError], None]
+) -> dict[QueueKey, int]:
     """Return the start offset of each queue after the log is cut at ``log_start``.
 
-    Queues without a record before ``log_start`` are not included.
+    Queues without a readable record before ``log_start`` are not included. Call
+    ``on_damage(error)`` for each damaged record, which may have been the last of its queue.
     """
     start_offsets: dict[QueueKey, int] = {}
-    for window in read_log(log, log.start, log_start, verify_crc=False):
+    for window in read_log(log, log.start, log_start, verify_crc=False, on_damage=on_damage):
         header = window.columns.header
         queues = header["topic_id"].astype(np.int64) << 32 | header["queue_id"].astype(np.int64)
         offsets = header["queue_offset"].astype(np.int64)

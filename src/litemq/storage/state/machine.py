@@ -26,6 +26,7 @@ class State:
         self.topics: dict[int, Topic] = {topic.topic_id: topic for topic in SYSTEM_TOPICS}
         # The id of the latest topic of each name, deleted or not.
         self.topic_ids: dict[str, int] = {topic.name: topic.topic_id for topic in SYSTEM_TOPICS}
+        self._former_ids: dict[str, list[int]] = {}  # of all topics of a name, deleted or not
         self.start_offsets: dict[QueueKey, int] = {}
         self.end_offsets: dict[QueueKey, int] = {}
         self.producers = Producers()
@@ -86,7 +87,8 @@ class State:
     def extend_queue(self, key: QueueKey, end_offset: int) -> None:
         """Set the end of a queue that has grown."""
         self.end_offsets[key] = end_offset
-        self.start_offsets.setdefault(key, 0)
+        if end_offset <= self.start_offsets.setdefault(key, 0):
+            self.start_offsets[key] = 0  # an earlier version did not continue the offsets of this queue
 
     def topic(self, name: str) -> Topic | None:
         """Return the topic named ``name``, or ``None`` if it does not exist or is deleted."""
@@ -115,19 +117,27 @@ class State:
         return lacking
 
     def _continue_queues(self, topic: WireTopic) -> list[QueueKey]:
-        """Continue the offsets of a deleted topic of the same name."""
-        before = self.topic_ids.get(topic.name)
+        """Continue the offsets of all deleted topics of the same name, which may be wider."""
+        former = self._former_ids.get(topic.name, [])
         continued = []
         for queue_id in range(topic.queues):
-            old, new = QueueKey(before or 0, queue_id), QueueKey(topic.topic_id, queue_id)
-            if old in self.end_offsets and new not in self.end_offsets:
-                self.end_offsets[new] = self.start_offsets[new] = self.end_offsets[old]
+            new = QueueKey(topic.topic_id, queue_id)
+            ends = [
+                self.end_offsets[old]
+                for old in (QueueKey(each, queue_id) for each in former)
+                if old in self.end_offsets
+            ]
+            if ends and new not in self.end_offsets:
+                self.end_offsets[new] = self.start_offsets[new] = max(ends)
                 continued.append(new)
         return continued
 
     def _put_topic(self, topic: WireTopic) -> None:
         self.topics[topic.topic_id] = Topic.from_wire(topic)
         self.topic_ids[topic.name] = max(topic.topic_id, self.topic_ids.get(topic.name, 0))
+        former = self._former_ids.setdefault(topic.name, [])
+        if topic.topic_id not in former:
+            former.append(topic.topic_id)
 
     def _topic_row(self, topic_id: int) -> Row:
         return Row(topic=self.topics[topic_id].to_wire())
@@ -140,6 +150,7 @@ class State:
         """Return an independent copy, for a snapshot."""
         other = State()
         other.topics, other.topic_ids = dict(self.topics), dict(self.topic_ids)
+        other._former_ids = {name: list(ids) for name, ids in self._former_ids.items()}
         other.start_offsets, other.end_offsets = dict(self.start_offsets), dict(self.end_offsets)
         other.producers = self.producers.copy()
         other.parts = self.parts.copy()

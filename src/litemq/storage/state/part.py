@@ -20,8 +20,9 @@ _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 class PlacedRecord(NamedTuple):
     """A record that the broker has placed in a queue: the fields that the parts use.
 
-    ``origin`` is the log offset of the record that this one replaces or ends, or 0: a retry names
-    the failed record, a redriven message its dead letter, and a carried copy the old record.
+    ``origin`` is the log offset of the record that this one replaces or ends, or -1 if there is
+    none: a retry names the failed record, a redriven message its dead letter, and a carried copy
+    the old record.
     ``properties`` and ``message_id`` are set only for a dead letter. ``transaction`` is set only
     for a pending record with an origin, and for a dead letter made from a half.
     """

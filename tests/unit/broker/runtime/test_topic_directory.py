@@ -20,3 +20,15 @@ def test_unknown_topics_and_queues_are_refused_with_a_hint() -> None:
     assert topics.user_topics == [topic]
     assert topic in topics.readable
     store.close()
+
+
+def test_the_control_topic_is_for_the_broker_alone() -> None:
+    store = MemoryStore(FakeClock())
+    topics = TopicDirectory(store)
+    with pytest.raises(InvalidArgumentError, match="reserved"):
+        topics.find("LITEMQ_SYS_CONTROL")
+    readable = {topic.name for topic in topics.readable}
+    assert "LITEMQ_SYS_CONTROL" not in readable
+    assert "LITEMQ_SYS_TRACE" in readable
+    assert topics.find("LITEMQ_SYS_TRACE").queues == 1
+    store.close()

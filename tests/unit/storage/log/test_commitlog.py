@@ -147,6 +147,29 @@ def test_a_full_disk_refuses_appends_until_there_is_space(tmp_path: Path, space:
     again.close()
 
 
+def test_without_descriptors_the_log_remains_usable(tmp_path: Path) -> None:
+    class NoDescriptors(Disk):
+        left = True
+
+        def open(self, path: Path, *, create: bool = False) -> OpenFile:
+            if not self.left:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return super().open(path, create=create)
+
+    disk = NoDescriptors()
+    directory = _open(tmp_path, disk)
+    append(directory, [b"x" * 4000] * 16)
+    disk.left = False
+    with pytest.raises(StorageError, match="Too many open files"):
+        append(directory, [b"y" * 4000] * 4)  # needs a new segment
+    disk.left = True
+    append(directory, [b"y" * 4000] * 4)
+    _flush(directory)
+    assert directory.log.failure is None
+    assert len(_bodies(directory)) == 20
+    directory.close()
+
+
 def test_a_full_disk_at_the_end_of_a_segment(tmp_path: Path) -> None:
     disk = _FailingDisk()
     directory = _open(tmp_path, disk)

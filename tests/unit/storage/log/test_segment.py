@@ -1,4 +1,4 @@
-"""Segments: cold pages are released, and remain readable."""
+"""Segments: cold pages are released, and remain readable; zeros keep the space on the disk."""
 
 from __future__ import annotations
 
@@ -42,3 +42,21 @@ def test_cold_records_are_released_and_still_readable(tmp_path: Path) -> None:
     assert "mapped" not in vars(segment)
     assert bytes(held) == data[100:200]
     assert bytes(segment.mapped[:10]) == data[:10]
+
+
+def test_zeros_keep_the_space_of_a_segment(tmp_path: Path) -> None:
+    segment = Segment.create(DISK, tmp_path, 0, SIZE)
+    segment.write(b"kept" + bytes(5000) + b"torn" * 1000, 0)
+    allocated = segment.file.path.stat().st_blocks
+    segment.zero_from(4)
+    assert segment.file.path.read_bytes() == b"kept".ljust(SIZE, b"\0")
+    assert segment.file.path.stat().st_blocks >= allocated >= SIZE // 512
+
+
+def test_zeros_restore_the_size_of_a_segment(tmp_path: Path) -> None:
+    segment = Segment.create(DISK, tmp_path, 0, SIZE)
+    segment.write(b"kept, torn", 0)
+    for size in (8, SIZE + 100):
+        segment.file.truncate(size)
+        segment.zero_from(4)
+        assert segment.file.path.read_bytes() == b"kept".ljust(SIZE, b"\0")

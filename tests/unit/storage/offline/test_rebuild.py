@@ -14,10 +14,13 @@ from litemq.format.record_decode import decode_record
 from litemq.format.record_encode import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
+from litemq.storage.files.disk import DISK
+from litemq.storage.log.checkpoint import CheckpointFile
 from litemq.storage.offline.rebuild import rebuild_directory
 from litemq.storage.offline.verify import verify_directory
 from litemq.storage.state import QueueKey
-from litemq.types import Record
+from litemq.types import Record, RecordKind
+from support.stores import read_bodies
 
 CONFIG = StoreConfig(
     segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=100, checkpoint_interval_ms=0
@@ -184,3 +187,153 @@ def test_an_index_keeps_the_settings_it_was_created_with(directory: Path) -> Non
     assert [stored.record.message_id for stored in store.find("orders", "k-3", 2)] == ["m-new", "m-233"]
     store.close()
     assert verify_directory(directory).findings == []
+
+
+def _damage_record(directory: Path, kind: RecordKind, *, header: bool = False, last: bool = True) -> int:
+    """Flip a bit in the body of the last or first record of a kind, or in its header."""
+    segment = min((directory / "commitlog").glob("0*"))
+    data, at, found = bytearray(segment.read_bytes()), 0, []
+    while data[at : at + 4] != bytes(4):
+        stored = decode_record(data, at)
+        if stored.stamp is not None and stored.stamp.kind is kind:
+            found.append((at, stored.size))
+        at += stored.size
+    at, size = found[-1 if last else 0]
+    data[at + 20 if header else at + size - 9] ^= 1
+    segment.write_bytes(data)
+    return at
+
+
+def _lose_state(directory: Path) -> None:
+    """Remove ``state.db`` and the checkpoint's snapshot: an opening replays the whole log."""
+    for path in directory.glob("state.db*"):
+        path.unlink()
+    checkpoints = CheckpointFile(DISK, directory / "checkpoint")
+    assert checkpoints.latest is not None
+    checkpoints.write(checkpoints.latest._replace(snapshot=-1, queues_applied=0))
+
+
+@pytest.fixture
+def crashed(tmp_path: Path) -> Path:
+    """A store without a snapshot, stopped by a crash."""
+    store = DiskStore(tmp_path / "data", CONFIG, FakeClock(), host="here")
+    topic = store.create_topic("orders", 1)
+    for number in range(30):
+        store.append(bytearray(encode_record(Record("orders", b"body", f"m-{number}"))), topic.topic_id, 0)
+    store.commit_offsets("billing", [(QueueKey(topic.topic_id, 0), 7)])
+    store.wait_confirmed(store.log_end)
+    store.checkpoint()
+    store.abandon()
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("is_rebuilt", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_damaged_message_is_a_hole_when_the_state_is_replayed(crashed: Path, *, is_rebuilt: bool, last: bool) -> None:
+    _damage_record(crashed, RecordKind.MESSAGE, last=last)
+    _lose_state(crashed)
+    if is_rebuilt:
+        done = rebuild_directory(crashed, StoreConfig(), FakeClock())
+        lost = f"message {29 if last else 0} of queue 0 of topic orders is lost"
+        assert [error.reason for error in done.damage] == [f"producer-crc: {lost}"]
+        assert done.messages == 29
+    store = DiskStore(crashed, CONFIG, FakeClock(), host="here")
+    key = QueueKey(16, 0)
+    assert store.state.end_offsets[key] == 30
+    with pytest.raises(CorruptStoreError):
+        store.read_queue(key, 29 if last else 0, 1)
+    assert store.append(bytearray(encode_record(Record("orders", b"new"))), 16, 0).queue_offsets.tolist() == [30]
+    store.close()
+
+
+@pytest.mark.parametrize("header", [False, True])
+def test_a_damaged_change_is_refused_unless_its_loss_is_accepted(crashed: Path, *, header: bool) -> None:
+    at = _damage_record(crashed, RecordKind.CONTROL, header=header)  # the committed offset
+    _lose_state(crashed)
+    with pytest.raises(CorruptStoreError, match="litemq store rebuild"):
+        DiskStore(crashed, CONFIG, FakeClock(), host="here")
+    before = {path: path.read_bytes() for path in crashed.rglob("*") if path.is_file() and "state" not in path.name}
+    refused = CliRunner().invoke(app, ["store", "rebuild", str(crashed)])
+    assert refused.exit_code == 1
+    assert f"byte {at}: " in refused.stderr
+    assert "add --accept-loss" in str(refused.exception)
+    unchanged = {path for path in before if path.exists() and path.read_bytes() == before[path]}
+    assert set(before) - unchanged <= {crashed / "checkpoint", crashed / "epochs", crashed / "lock"}
+    assert not (crashed / ".rebuild").exists()
+    accepted = CliRunner().invoke(app, ["store", "rebuild", str(crashed), "--accept-loss", "--format", "json"])
+    assert accepted.exit_code == 1
+    assert [damage["offset"] for damage in json.loads(accepted.stdout)["damage"]] == [at]
+    for _ in range(2):  # also when state.db is lost later
+        store = DiskStore(crashed, CONFIG, FakeClock(), host="here")
+        assert store.state.end_offsets[QueueKey(16, 0)] == 30
+        assert store.state.group_offsets == {}
+        store.close()
+        for path in crashed.glob("state.db*"):
+            path.unlink()
+
+
+def test_a_topic_whose_creation_is_lost_is_restored_from_its_messages(crashed: Path) -> None:
+    _damage_record(crashed, RecordKind.CONTROL, last=False)
+    _lose_state(crashed)
+    rebuild_directory(crashed, StoreConfig(), FakeClock(), accept_loss=True)
+    store = DiskStore(crashed, CONFIG, FakeClock(), host="here")
+    topic = store.state.topic("orders")
+    assert topic is not None
+    assert topic.queues == 1
+    assert len(read_bodies(store, "orders")) == 30
+    store.close()
+
+
+def test_a_damaged_snapshot_is_replaced_by_an_earlier_one(directory: Path) -> None:
+    for _ in range(2):
+        store = DiskStore(directory, CONFIG, FakeClock(), host="here")
+        store.close()  # each writes a snapshot
+    for path in directory.glob("state.db*"):
+        path.unlink()
+    expected = _content_of_copy(directory)
+    _damage_record(directory, RecordKind.CONTROL)  # the end of the latest snapshot
+    with pytest.raises(CorruptStoreError, match="a change of topics"):  # it might be one
+        _content(directory)
+    rebuild_directory(directory, StoreConfig(), FakeClock(), accept_loss=True)
+    assert _content(directory) == expected
+
+
+def _content_of_copy(directory: Path) -> tuple[list[bytes], list[list[int]], list[str]]:
+    copy = directory.parent / "copy"
+    shutil.copytree(directory, copy)
+    return _content(copy)
+
+
+def test_the_old_files_serve_until_the_new_ones_are_complete(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = _content_of_copy(directory)
+
+    def stop(*_arguments: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("litemq.storage.offline.rebuild._swap", stop)
+    with pytest.raises(KeyboardInterrupt):
+        rebuild_directory(directory, StoreConfig(), FakeClock())
+    monkeypatch.undo()
+    assert not (directory / ".rebuild").exists()
+    assert _content(directory) == expected
+
+
+@pytest.mark.parametrize("moved", range(1, 8))
+def test_a_rebuild_that_is_killed_while_it_swaps(directory: Path, moved: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = _content_of_copy(directory)
+    renames: list[Path] = []
+
+    class Killed(BaseException):
+        pass
+
+    def rename(old: Path, new: Path) -> None:
+        if len(renames) == moved:
+            raise Killed
+        renames.append(old)
+        old.rename(new)
+
+    monkeypatch.setattr(DISK, "rename", rename)
+    with pytest.raises(Killed):
+        rebuild_directory(directory, StoreConfig(), FakeClock())
+    monkeypatch.undo()
+    assert _content(directory) == expected

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from litemq.proto.control_pb2 import Control, Row, TryFailed, TryRow
 from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.types import RecordKind
@@ -46,7 +48,12 @@ class Tries:
 
     def before(self, log_offset: int) -> list[tuple[int, str, WaitingTry]]:
         """Return the attempts whose predecessor is before ``log_offset``."""
-        return [each for each in self if each[0] < log_offset]
+        predecessors = np.fromiter(self._waiting, np.int64, len(self._waiting))  # there may be millions
+        return [
+            (predecessor, group, waiting)
+            for predecessor in predecessors[predecessors < log_offset].tolist()
+            for group, waiting in self._waiting[predecessor].items()
+        ]
 
     def holds(self, predecessor: int) -> bool:
         """Return whether any group waits to retry the record at ``predecessor``."""
@@ -69,6 +76,8 @@ class Tries:
             case "topic_deleted":
                 topic_id = control.topic_deleted.topic_id
                 return [self._end(at, group) for at, group, waiting in list(self) if waiting.topic_id == topic_id]
+            case "retention_crossed":  # the others were carried forward; the records of these cannot be read
+                return [self._end(at, group) for at, group, _ in self.before(control.retention_crossed.log_start)]
             case "group_changed" if control.group_changed.group.gone:
                 gone = control.group_changed.group.group
                 return [self._end(at, group) for at, group, _ in list(self) if group == gone]

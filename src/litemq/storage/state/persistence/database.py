@@ -46,6 +46,17 @@ class StoredState(NamedTuple):
         return map(Row.FromString, self.serialized)
 
 
+def read_applied(path: Path) -> int:
+    """Return the log offset that the database has reached; 0 if there is none."""
+    if not path.exists():
+        return 0
+    database = StateDatabase(path)
+    try:
+        return database.applied()
+    finally:
+        database.close()
+
+
 class StateDatabase:
     """An open ``state.db``. Used by one thread at a time."""
 
@@ -70,6 +81,16 @@ class StateDatabase:
         for suffix in SIDE_FILES:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         return cls(path)
+
+    def applied(self) -> int:
+        """Return the log offset of the last commit, 0 if there is none, without the rows."""
+        try:
+            found = self._connection.execute("SELECT row, crc FROM rows WHERE key = x''").fetchone()
+        except _UNREADABLE as error:
+            raise CorruptStoreError(str(self._path), 0, f"SQLite cannot read it: {error}") from error
+        if found is None or not isinstance(found[0], bytes) or len(found[0]) != _ACCOUNT.size:
+            return 0
+        return int(_ACCOUNT.unpack(found[0])[0]) if found[1] == crc32c(found[0]) else 0
 
     def load(self) -> StoredState | None:
         """Load all rows, or ``None`` if nothing was ever committed.

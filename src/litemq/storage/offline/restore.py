@@ -1,0 +1,98 @@
+"""Restores a data directory from a backup, and builds its projections from the log."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from litemq.clock import Clock
+from litemq.errors import CorruptStoreError, InvalidArgumentError
+from litemq.format.crc import crc32c
+from litemq.storage.config import StoreConfig
+from litemq.storage.files.disk import DISK, READ_ONLY
+from litemq.storage.log.checkpoint import Checkpoint, CheckpointFile
+from litemq.storage.log.epochs import EpochFile
+from litemq.storage.log.segment import Segment
+from litemq.storage.offline.backup import Backup, BackupSegment, find_backup, segment_file
+from litemq.storage.offline.rebuild import Rebuilt, rebuild_directory
+from litemq.storage.state.persistence.topics_file import TopicList, write_topics
+
+__all__ = ["restore"]
+
+_CHUNK: Final = 4 << 20
+
+
+def restore(
+    target: Path,
+    directory: Path,
+    clock: Clock,
+    *,
+    name: str | None = None,
+    accept_loss: bool = False,
+    on_restored: Callable[[int, int], None] = lambda _done, _total: None,
+) -> tuple[Backup, Rebuilt]:
+    """Restore the backup ``name`` of the folder ``target``, or the latest one, to ``directory``.
+
+    The directory must not exist, or be empty. It appears when it is complete. For ``accept_loss``,
+    see ``rebuild_directory``. Report progress with ``on_restored(done, total)``, in bytes.
+    """
+    backup = find_backup(target, name)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InvalidArgumentError(f"{directory} exists and is not empty: choose a new directory")
+    draft = directory.with_name(f".{directory.name}.restoring")
+    shutil.rmtree(draft, ignore_errors=True)
+    DISK.make_directory(draft / "commitlog")
+    try:
+        done = 0
+        for segment in backup.segments:
+            _restore_segment(target, segment, draft / "commitlog", backup.segment_bytes)
+            done += segment.bytes
+            on_restored(done, backup.flushed - backup.log_start)
+        _write_facts(backup, draft, clock)
+        rebuilt = rebuild_directory(draft, StoreConfig(), clock, accept_loss=accept_loss)
+        if directory.exists():
+            directory.rmdir()
+        DISK.rename(draft, directory)
+        DISK.sync_directory(directory.parent)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return backup, rebuilt
+
+
+def _restore_segment(target: Path, segment: BackupSegment, folder: Path, segment_bytes: int) -> None:
+    source = READ_ONLY.open(segment_file(target, segment.file))
+    restored = Segment.create(DISK, folder, segment.start, segment_bytes)
+    at = checksum = 0
+    while at < segment.bytes:
+        data = source.read(min(_CHUNK, segment.bytes - at), at)
+        if not data:
+            raise CorruptStoreError(str(source.path), at, f"the file has fewer than {segment.bytes} bytes")
+        restored.write(data, segment.start + at)
+        checksum = crc32c(data, checksum)
+        at += len(data)
+    if checksum != segment.crc32c:
+        raise CorruptStoreError(str(source.path), 0, "the checksum of the backup does not match")
+    restored.file.sync()
+
+
+def _write_facts(backup: Backup, directory: Path, clock: Clock) -> None:
+    """Write the files that are not built from the log."""
+    epochs = EpochFile(DISK, directory / "epochs")
+    for epoch in backup.epochs:
+        epochs.begin(epoch.start_offset, epoch.host, at_least=epoch.number)
+    write_topics(DISK, directory / "topics.json", TopicList(backup.broker, {}))
+    CheckpointFile(DISK, directory / "checkpoint").write(
+        Checkpoint(
+            flushed=backup.flushed,
+            confirmed=backup.flushed,
+            snapshot=backup.snapshot,
+            epoch=backup.epochs[-1].number if backup.epochs else 0,
+            store_timestamp=backup.store_timestamp,
+            written_at=clock.wall_ms(),
+            log_start=backup.log_start,
+            segment_bytes=backup.segment_bytes,
+        )
+    )
