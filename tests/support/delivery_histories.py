@@ -45,6 +45,10 @@ def check_snapshot(
         assert rows_of(loaded) == rows_of(whole)
         check(loaded, whole)
     assert rows_of(copied) == before
+    after = rows_of(whole)
+    for change in history[cut:]:
+        take(copied, change)
+    assert rows_of(copied) == rows_of(whole) == after  # the changes of the copy are its own
 
 
 def check_touches(history: Sequence[Change]) -> None:

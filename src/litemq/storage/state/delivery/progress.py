@@ -27,16 +27,23 @@ GroupQueue = tuple[str, QueueKey]
 class QueueProgress:
     """The messages of a queue above a group's offset that are done or leased."""
 
-    __slots__ = ("done", "leases")
+    __slots__ = ("done", "leases", "owner")
 
-    def __init__(self) -> None:
+    def __init__(self, owner: object = None) -> None:
         self.done = RunSet()
         self.leases = Leases()
+        self.owner = owner  # the only one that may change it; others share it
 
-    def copy(self) -> QueueProgress:
-        other = QueueProgress()
-        other.done, other.leases = self.done.copy(), self.leases.copy()
+    def shared(self) -> QueueProgress:
+        """Return a copy that shares ``done`` and ``leases``: neither may change them any more."""
+        other = QueueProgress.__new__(QueueProgress)
+        other.done, other.leases, other.owner = self.done, self.leases, None
         return other
+
+    def own(self, owner: object) -> None:
+        """Let ``owner`` change ``done`` and ``leases``: copy them if they are shared."""
+        if self.owner is not owner:
+            self.done, self.leases, self.owner = self.done.copy(), self.leases.copy(), owner
 
     def drop(self, begin: int, end: int) -> set[int]:
         """Forget the range ``begin … end``; return the pages that had entries in it."""
@@ -55,6 +62,7 @@ class Progress:
         self.offsets: dict[GroupQueue, int] = {}
         self._queues: dict[GroupQueue, QueueProgress] = {}
         self._groups: dict[QueueKey, set[str]] = {}
+        self._owner = object()  # copy-on-write: queues of another owner are shared with a copy
 
     # Queries --------------------------------------------------------------------------------------
 
@@ -128,7 +136,7 @@ class Progress:
             self._put_offset(group, key, 0)
             touched.append(("offset", group, key))
         offset = self.offsets[group_queue]
-        queue = self._queues.get(group_queue) or self._queues.setdefault(group_queue, QueueProgress())
+        queue = self._owned(group_queue)
         pages: set[int] = set()
         for begin, end in unpack_runs(tick.released):
             for lease in queue.leases.within(begin, end):
@@ -146,7 +154,7 @@ class Progress:
         group_queue = group, key
         before = self.offsets.get(group_queue)
         offset = before or 0
-        queue = self._queues.get(group_queue) or self._queues.setdefault(group_queue, QueueProgress())
+        queue = self._owned(group_queue)
         pages: set[int] = set()
         for begin, end in runs:
             begin = max(begin, offset)
@@ -200,16 +208,24 @@ class Progress:
         return [("offset", group, key), *touched]
 
     def _drop(self, group: str, key: QueueKey, begin: int, end: int) -> list[Touch]:
-        queue = self._queues.get((group, key))
-        if queue is None:
+        if (group, key) not in self._queues:
             return []
-        pages = queue.drop(begin, end)
+        pages = self._owned((group, key)).drop(begin, end)
         self._tidy((group, key))
         return _touches(group, key, pages)
 
     def _end(self, group_queue: GroupQueue) -> int:
         queue = self._queues.get(group_queue)
         return 0 if queue is None else max(queue.done.end, queue.leases.end)
+
+    def _owned(self, group_queue: GroupQueue) -> QueueProgress:
+        """Return the progress of a queue, to change it."""
+        queue = self._queues.get(group_queue)
+        if queue is None:
+            queue = self._queues[group_queue] = QueueProgress(self._owner)
+        else:
+            queue.own(self._owner)
+        return queue
 
     def _tidy(self, group_queue: GroupQueue) -> None:
         queue = self._queues.get(group_queue)
@@ -258,11 +274,12 @@ class Progress:
                 return False
 
     def copy(self) -> Progress:
-        """Return an independent copy."""
+        """Return an independent copy. Queues are copied when one of the two changes them."""
         other = Progress()
         other.offsets = dict(self.offsets)
-        other._queues = {group_queue: queue.copy() for group_queue, queue in self._queues.items()}
+        other._queues = {group_queue: queue.shared() for group_queue, queue in self._queues.items()}
         other._groups = {key: set(groups) for key, groups in self._groups.items()}
+        self._owner = object()
         return other
 
     def _offset_row(self, group: str, key: QueueKey) -> Row:
@@ -282,7 +299,7 @@ class Progress:
         return Row(leases=row)
 
     def _put_leases(self, row: LeaseRow) -> None:
-        queue = self._queues.setdefault((row.group, QueueKey(row.topic_id, row.queue_id)), QueueProgress())
+        queue = self._owned((row.group, QueueKey(row.topic_id, row.queue_id)))
         for run in unpack_runs(row.done):
             queue.done.add(*run)
         for grant in row.grants:

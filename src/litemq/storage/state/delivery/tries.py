@@ -8,7 +8,7 @@ becomes the predecessor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +33,8 @@ class Tries:
     """All waiting attempts."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, dict[str, WaitingTry]] = {}  # by predecessor and group
+        # By predecessor and group. A change replaces the inner mapping, which copies share.
+        self._waiting: dict[int, Mapping[str, WaitingTry]] = {}
         # Old to new log offsets of carried predecessors, for callers that kept an old one.
         self._moved: dict[int, int] = {}
 
@@ -95,7 +96,7 @@ class Tries:
             case RecordKind.DEAD:
                 ended = [group for group in held if group == record.properties.get("litemq-group")]
             case RecordKind.PENDING:
-                self._waiting[record.log_offset] = dict(held)
+                self._waiting[record.log_offset] = held
                 self._moved[record.origin] = record.log_offset
                 ended = list(held)
                 moved: list[Touch] = [("try", record.log_offset, group) for group in held]
@@ -106,13 +107,18 @@ class Tries:
 
     def _wait(self, group: str, failed: TryFailed) -> Touch:
         waiting = WaitingTry(failed.tried_topic_id or failed.topic_id, failed.retry_topic_id, failed.due, failed.count)
-        self._waiting.setdefault(failed.predecessor, {}).setdefault(group, waiting)
+        known = self._waiting.get(failed.predecessor)
+        if known is None:
+            self._waiting[failed.predecessor] = {group: waiting}
+        elif group not in known:
+            self._waiting[failed.predecessor] = {**known, group: waiting}
         return "try", failed.predecessor, group
 
     def _end(self, predecessor: int, group: str) -> Touch:
-        tries = self._waiting[predecessor]
-        del tries[group]
-        if not tries:
+        others = {name: waiting for name, waiting in self._waiting[predecessor].items() if name != group}
+        if others:
+            self._waiting[predecessor] = others
+        else:
             del self._waiting[predecessor]
         return "try", predecessor, group
 
@@ -136,13 +142,13 @@ class Tries:
             return False
         stored = row.waiting_try
         waiting = WaitingTry(stored.topic_id, stored.retry_topic_id, stored.due, stored.count)
-        self._waiting.setdefault(stored.predecessor, {})[stored.group] = waiting
+        self._waiting[stored.predecessor] = {**self._waiting.get(stored.predecessor, {}), stored.group: waiting}
         return True
 
     def copy(self) -> Tries:
         """Return an independent copy."""
         other = Tries()
-        other._waiting = {predecessor: dict(tries) for predecessor, tries in self._waiting.items()}
+        other._waiting = dict(self._waiting)
         return other
 
     def _row(self, predecessor: int, group: str) -> Row:
