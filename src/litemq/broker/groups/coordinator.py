@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Protocol
 
 from litemq.broker.groups.assignment import Strategy
 from litemq.broker.groups.membership import Changes, Member, Membership
+from litemq.broker.groups.rebalance_budget import RebalanceBudget
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.queue_events import QueueListener
@@ -108,6 +109,9 @@ class GroupCoordinator(QueueListener):
         self._numbers = count(clock.wall_ms() << 20)  # never repeats a number, also after a restart
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
+        self._budget = RebalanceBudget()
+        self._stale: dict[GroupTopic, None] = {}  # to be rebalanced, in this order
+        self._rebalance_timer: asyncio.TimerHandle | None = None
         self._is_late = False  # the timer fired late, and was set again to let members be heard
 
     def membership(self, group_topic: GroupTopic) -> Membership | None:
@@ -159,7 +163,13 @@ class GroupCoordinator(QueueListener):
         group_topic = GroupTopic(group, topic.topic_id)
         membership = self._memberships.get(group_topic)
         if membership is None:
-            membership = Membership(self._queues(group, topic), self._numbers, broker=self._broker, zone=self._zone)
+            membership = Membership(
+                self._queues(group, topic),
+                self._numbers,
+                broker=self._broker,
+                zone=self._zone,
+                may_rebalance=self._may_rebalance,
+            )
         members, memberships = len(membership.members), len(self._caller_sessions.get(caller, ()))
         if name not in membership.members and (
             members >= limits.max_group_members or memberships >= limits.max_memberships
@@ -338,6 +348,10 @@ class GroupCoordinator(QueueListener):
                 waiting.heartbeat.refuse(NotGroupMemberError("this member's session has ended: join again"))
         if not membership.members:
             self._memberships.pop(group_topic, None)
+        elif membership.is_stale:
+            self._stale[group_topic] = None
+            if self._rebalance_timer is None:
+                self._rebalance_later()
         for name in changes.members:
             self._answer_waiting(membership.members[name].session)
 
@@ -346,6 +360,28 @@ class GroupCoordinator(QueueListener):
         if waiting is not None:
             waiting.timer.cancel()
             waiting.heartbeat.answer()
+
+    # Rebalancing that was put off -----------------------------------------------------------------
+
+    def _may_rebalance(self, work: int) -> bool:
+        return self._budget.take(work, self._clock.elapsed_ns())
+
+    def _rebalance_later(self) -> None:
+        wait_s = self._budget.wait_ns(self._clock.elapsed_ns()) / 1e9
+        self._rebalance_timer = self._loop.call_later(wait_s, self._rebalance_stale)
+
+    def _rebalance_stale(self) -> None:
+        """Rebalance the memberships that had to wait, oldest first, while the budget lasts."""
+        self._rebalance_timer = None
+        while self._stale:
+            group_topic = next(iter(self._stale))
+            membership = self._memberships.get(group_topic)
+            if membership is not None and membership.is_stale:
+                if not self._may_rebalance(len(membership.queues) + len(membership.members)):
+                    self._rebalance_later()
+                    return
+                self._publish(group_topic, membership, membership.rebalance())
+            del self._stale[group_topic]
 
     # The time at which the next session ends ------------------------------------------------------
 
@@ -374,7 +410,8 @@ class GroupCoordinator(QueueListener):
 
     def close(self) -> None:
         """Answer the waiting heartbeats; no session ends any more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._rebalance_timer):
+            if timer is not None:
+                timer.cancel()
         for session in list(self._waiting):
             self._answer_waiting(session)

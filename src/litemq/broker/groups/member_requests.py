@@ -10,7 +10,7 @@ from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.topics.queue_ranges import full_offset_range
-from litemq.errors import LiteMQError
+from litemq.errors import InvalidArgumentError, LiteMQError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     CommitRequest,
@@ -68,7 +68,8 @@ class MemberRequests:
     def _join(self, caller: Caller, frame: Frame) -> None:
         request = parse(JoinRequest, frame[3])
         topic = self._topics.find(request.topic)
-        held = [QueueKey(topic.topic_id, queue_id) for queue_id in request.held]
+        # The topic may have had more queues when the member joined before.
+        held = [QueueKey(topic.topic_id, queue_id) for queue_id in request.held[: topic.queues]]
         retry = self._groups.retry_key(request.group, topic.topic_id) if request.held_retry else None
         membership, member = self._groups.join(
             caller,
@@ -120,7 +121,9 @@ class MemberRequests:
 
     def _release(self, caller: Caller, frame: Frame) -> None:
         request = parse(ReleaseRequest, frame[3])
-        group_topic = GroupTopic(request.group, self._topics.find(request.topic).topic_id)
+        topic = self._topics.find(request.topic)
+        _check_count(len(request.generations), topic.queues + 1)  # one more: the retry queue
+        group_topic = GroupTopic(request.group, topic.topic_id)
         self._groups.release(caller, group_topic, request.member, request.session, request.generations)
         caller.answer(frame, b"")
 
@@ -132,6 +135,7 @@ class MemberRequests:
     def _commit(self, caller: Caller, frame: Frame) -> None:
         request = parse(CommitRequest, frame[3])
         topic = self._topics.find(request.topic)
+        _check_count(len(request.offsets), topic.queues + 1)
         offsets = [
             (
                 self._groups.queue_key(request.group, topic, each.queue_id, is_retry=each.is_retry),
@@ -142,3 +146,9 @@ class MemberRequests:
         ]
         appended = self._groups.commit(caller, request.group, topic.topic_id, offsets)
         answer_when_safe(self._store, caller, frame, appended.end)
+
+
+def _check_count(count: int, limit: int) -> None:
+    """Raise if a request names more queues than there are: each costs time on the event loop."""
+    if count > limit:
+        raise InvalidArgumentError(f"the request names {count} queues, but the topic has only {limit}")

@@ -5,13 +5,16 @@ A queue has one owner. Each owner gets a new *generation*, by which late request
 are refused. A queue changes its owner in two steps: the owner is asked to release it, and the next
 one gets it when that is done or the owner's session has ended. Other members are not involved.
 
+Each change of members rebalances the queues, unless ``may_rebalance`` refuses the work. Then the
+membership is *stale* until ``rebalance`` is called: members keep what they own.
+
 A session ends when its member was silent for the session's timeout. If its connection is lost, the
 member has a short grace period to continue on another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from litemq.broker.groups.assignment import Candidate, Strategy, assign
@@ -56,10 +59,21 @@ class Member:
 class Membership:
     """Assigns ``queues`` to members. All times are nanoseconds of one monotonic clock."""
 
-    def __init__(self, queues: Sequence[QueueKey], numbers: Iterator[int], *, broker: str = "", zone: str = "") -> None:
+    def __init__(
+        self,
+        queues: Sequence[QueueKey],
+        numbers: Iterator[int],
+        *,
+        broker: str = "",
+        zone: str = "",
+        may_rebalance: Callable[[int], bool] = lambda _work: True,
+    ) -> None:
         """``numbers`` never repeats a number."""
         self.members: dict[str, Member] = {}
         self.owners: dict[QueueKey, QueueOwner] = {}
+        self.is_stale = False
+        self._queues_of: dict[str, dict[QueueKey, QueueOwner]] = {}  # ``owners`` by member
+        self._may_rebalance = may_rebalance
         self.strategy = Strategy.AVERAGE
         self._queues = tuple(queues)
         self._known = frozenset(queues)
@@ -106,7 +120,7 @@ class Membership:
         self.members[name] = Member(name, next(self._numbers), zone, timeout_ns, now_ns)
         for key in held:
             if key in self._known and key not in self.owners:
-                self.owners[key] = QueueOwner(name, next(self._numbers))
+                self._give(key, name)
         return _merged(ended, self._rebalance())
 
     def renew_session(self, name: str, session: int, now_ns: int) -> Member:
@@ -123,14 +137,10 @@ class Membership:
     def release(self, name: str, generations: Iterable[int]) -> Changes:
         """Release the queues of ``generations`` that the member owns."""
         given_up = set(generations)
-        freed = [
-            (key, owned.generation)
-            for key, owned in self.owners.items()
-            if owned.member == name and owned.generation in given_up
-        ]
+        freed = tuple((key, owned.generation) for key, owned in self._owned(name) if owned.generation in given_up)
         for key, _ in freed:
-            del self.owners[key]
-        return self._rebalance()._replace(fenced=tuple(freed))
+            self._take(key)
+        return self._rebalance()._replace(fenced=freed) if freed else Changes()
 
     def connection_lost(self, name: str, now_ns: int, grace_ns: int) -> None:
         """Start the grace period of a member, whose connection has ended."""
@@ -142,17 +152,19 @@ class Membership:
     def end(self, names: Iterable[str]) -> Changes:
         """End the sessions of the members ``names``."""
         gone = {name: self.members.pop(name) for name in names if name in self.members}
-        fenced = tuple((key, owned.generation) for key, owned in self.owners.items() if owned.member in gone)
+        fenced = tuple((key, owned.generation) for name in gone for key, owned in self._owned(name))
         for key, _ in fenced:
-            del self.owners[key]
+            self._take(key)
         changes = self._rebalance()
         return Changes(changes.members, tuple(member.session for member in gone.values()), fenced)
 
     def end_overdue(self, now_ns: int) -> Changes:
         """End the sessions of members that were silent for too long."""
-        if self._gathers_until_ns is not None and self._gathers_until_ns <= now_ns:
+        has_gathered = self._gathers_until_ns is not None and self._gathers_until_ns <= now_ns
+        if has_gathered:
             self._gathers_until_ns = None
-        return self.end([member.name for member in self.members.values() if member.until_ns <= now_ns])
+        overdue = [member.name for member in self.members.values() if member.until_ns <= now_ns]
+        return self.end(overdue) if overdue or has_gathered else Changes()
 
     def add_queue(self, key: QueueKey) -> Changes:
         """Add a queue."""
@@ -184,12 +196,27 @@ class Membership:
         return [owned.generation for key, owned in self._owned(name) if self._targets.get(key) != name]
 
     def _owned(self, name: str) -> list[tuple[QueueKey, QueueOwner]]:
-        return [(key, owned) for key, owned in self.owners.items() if owned.member == name]
+        return list(self._queues_of.get(name, {}).items())
 
     # ----------------------------------------------------------------------------------------------
 
+    def _give(self, key: QueueKey, member: str) -> None:
+        self.owners[key] = owner = QueueOwner(member, next(self._numbers))
+        self._queues_of.setdefault(member, {})[key] = owner
+
+    def _take(self, key: QueueKey) -> None:
+        member = self.owners.pop(key).member
+        del self._queues_of[member][key]
+        if not self._queues_of[member]:
+            del self._queues_of[member]
+
     def _rebalance(self) -> Changes:
+        self.is_stale = not self._may_rebalance(len(self._queues) + len(self.members))
+        return Changes() if self.is_stale else self.rebalance()
+
+    def rebalance(self) -> Changes:
         """Compute the targets again, and assign free queues."""
+        self.is_stale = False
         before, current = self._targets, {key: owned.member for key, owned in self.owners.items()}
         candidates = [Candidate(member.name, member.zone) for member in self.members.values()]
         if self._gathers_until_ns is None:
@@ -202,7 +229,7 @@ class Membership:
         for key, member in self._targets.items():
             owner = current.get(key)
             if owner is None:
-                self.owners[key] = QueueOwner(member, next(self._numbers))
+                self._give(key, member)
                 changed.add(member)
             elif before.get(key) != member:
                 changed.add(owner)  # it has to give the queue up, or may keep it after all

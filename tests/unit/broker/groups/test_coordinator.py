@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from litemq.broker.broker import Broker
+from litemq.broker.groups.membership import Changes, Membership
 from litemq.broker.limits import BrokerLimits
 from litemq.clock import FakeClock, SystemClock
 from litemq.errors import InvalidArgumentError, NotGroupMemberError, OverloadedError
@@ -35,7 +36,7 @@ class Reading(Asking):
     assignment: GroupAssignment
 
     def join(self, **fields: object) -> "asyncio.Future[Answer]":
-        request = JoinRequest(group="billing", topic="orders", **fields)  # type: ignore[arg-type]
+        request = JoinRequest(**{"group": "billing", "topic": "orders", **fields})  # type: ignore[arg-type]
         return self.channel.ask(Opcode.JOIN_GROUP, request.SerializeToString())
 
     async def joined(self, **fields: object) -> set[int]:
@@ -279,3 +280,45 @@ def test_join_requests_are_bounded(tmp_path: Path) -> None:
         await ann.joined(member="2")
 
     run(test, tmp_path, BrokerLimits(max_memberships=2, max_group_members=3))
+
+
+def test_many_members_join_without_occupying_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rebalanced = []
+    rebalance = Membership.rebalance
+
+    def counted(membership: Membership) -> Changes:
+        rebalanced.append(membership)
+        return rebalance(membership)
+
+    async def test(broker: Broker, clock: FakeClock) -> None:
+        await Asking(broker).create("wide", queues=4096)
+        members = [Reading(broker, f"m{number}") for number in range(100)]
+        for member in members:
+            answer = await member.join(topic="wide", session_timeout_ms=LONGEST_MS)
+            member.assignment = GroupAssignment.FromString(answer.header)
+        assert len(rebalanced) < 20
+        owned = rebalanced[0]
+        assert owned.is_stale
+        clock.advance(1)
+        await eventually(lambda: not owned.is_stale)
+        assert len(rebalanced) < 20
+        owned.release("m0", owned.unwanted("m0"))
+        assert min(len(owned.assigned(name)) for name in owned.members) >= 40
+
+    monkeypatch.setattr(Membership, "rebalance", counted)
+    run(test, tmp_path)
+
+
+def test_a_request_names_no_more_queues_than_there_are(tmp_path: Path) -> None:
+    async def test(broker: Broker, clock: FakeClock) -> None:
+        ann = Reading(broker, "ann")
+        assert await ann.joined(held=range(5)) == {0, 1, 2, 3}
+        ann.assignment.release.extend(range(6))
+        with pytest.raises(InvalidArgumentError, match="6 queues"):
+            await ann.release()
+        offsets = [QueueOffset(queue_id=0, offset=0)] * 6
+        request = CommitRequest(group="billing", topic="orders", offsets=offsets)
+        with pytest.raises(InvalidArgumentError, match="6 queues"):
+            await ann.channel.ask(Opcode.COMMIT_OFFSETS, request.SerializeToString())
+
+    run(test, tmp_path)

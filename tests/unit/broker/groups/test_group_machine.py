@@ -38,12 +38,16 @@ class Groups(RuleBasedStateMachine):
         self.now = 0
         self.strategy = strategy
         self.numbers = count(1)
-        self.group = Membership(QUEUES, self.numbers)
+        self.is_busy = False  # rebalancing is put off
+        self.group = self._membership()
         self.readers: dict[str, Reader] = {}
         self.written = dict.fromkeys(QUEUES, 0)
         self.committed = dict.fromkeys(QUEUES, 0)
         self.handled: dict[QueueKey, set[int]] = {key: set() for key in QUEUES}
         self.generations: dict[int, tuple[QueueKey, str]] = {}
+
+    def _membership(self) -> Membership:
+        return Membership(QUEUES, self.numbers, may_rebalance=lambda _work: not self.is_busy)
 
     def _check(self, before: dict[QueueKey, int], changes: Changes) -> None:
         """Check that kept queues keep their generation; only changed members hear of a change."""
@@ -159,13 +163,24 @@ class Groups(RuleBasedStateMachine):
     @rule()
     def broker_restarts(self) -> None:
         """Restart the broker: it forgets members, not offsets; members notice at a request."""
-        self.group = Membership(QUEUES, self.numbers)
+        self.group = self._membership()
+
+    @rule(is_busy=st.booleans())
+    def turn_busy(self, is_busy: bool) -> None:
+        self.is_busy = is_busy
+
+    @rule()
+    def rebalance_later(self) -> None:
+        if self.group.is_stale:
+            self._check(self._owners(), self.group.rebalance())
 
     @precondition(lambda self: self.group.members)
     @rule()
     def all_is_handled_in_the_end(self) -> None:
         """Once the members are stable, they handle every message and share the queues evenly."""
         self.now += 1_000_000
+        self.is_busy = False
+        self.rebalance_later()
         self.group.end_overdue(self.now)
         for name in ("a", "b"):
             self.readers.pop(name, None)
