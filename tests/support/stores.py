@@ -34,6 +34,15 @@ def send(store: DiskStore, records: list[Record], queue_ids: list[int] | int = 0
     store.wait_confirmed(appended.end, 10)
 
 
+def send_blank(store: DiskStore, count: int, size: int = 100) -> list[int]:
+    """Append ``count`` messages to queue 0 of ``orders``, wait, and return their log offsets."""
+    topic = store.create_topic("orders", 1)
+    records = [Record("orders", bytes(size), f"m-{number}") for number in range(count)]
+    appended = store.append(bytearray(b"".join(map(encode_record, records))), topic.topic_id, 0)
+    store.wait_confirmed(appended.end, HANG_S)
+    return [int(offset) for offset in appended.log_offsets]
+
+
 def send_bodies(store: DiskStore, topic: str, bodies: list[bytes], queue: int = 0) -> Appended:
     """Append a message for each body to a queue of an existing topic; wait until confirmed."""
     facts = store.state.topic(topic)

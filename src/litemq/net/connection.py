@@ -68,6 +68,7 @@ class Connection(asyncio.Protocol):
         self._writable_callbacks: list[Callable[[], None]] = []
         self._reason: LiteMQError | None = None
         self._is_closing = False  # no further frame is delivered
+        self._reserved_bytes = 0  # for the unfinished frame, or asked for
         self._waits_for_budget = False
         self._frame_since: float | None = None  # when the unfinished frame began, without pauses
         self._frame_bytes = 0  # that had arrived then
@@ -104,18 +105,20 @@ class Connection(asyncio.Protocol):
             self._frame_since, self._frame_bytes = self._loop.time(), reader.buffered
         if budget is None:
             return
-        if self._frame_since is None or reader.needed <= FREE_FRAME_BYTES:
+        is_long = self._frame_since is not None and reader.needed > FREE_FRAME_BYTES and not self._is_closing
+        wanted = reader.needed if is_long else 0
+        if wanted == self._reserved_bytes:
+            return
+        if self._reserved_bytes:
             budget.release(self)
-        elif (
-            not self._waits_for_budget
-            and not self._is_closing
-            and not budget.reserve(self, reader.needed, self._on_reserved)
-        ):
+        self._reserved_bytes = wanted
+        if wanted and not budget.reserve(self, wanted, self._on_reserved):
             self._waits_for_budget = True
             if self._transport is not None:
                 self._transport.pause_reading()
 
     def _on_reserved(self) -> None:
+        self._reserved_bytes = 0  # for the unfinished frame, or asked for
         self._waits_for_budget = False
         self._frame_since, self._frame_bytes = self._loop.time(), self._reader.buffered
         self._resume_reading()

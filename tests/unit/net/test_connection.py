@@ -286,6 +286,32 @@ def test_long_frames_wait_for_memory_and_slow_ones_make_way() -> None:
     )
 
 
+def test_a_reservation_has_the_size_of_the_current_frame() -> None:
+    total = 8 << 20
+
+    async def test(echo: Echo, host: str, port: int) -> None:
+        def reserved() -> int:
+            return total - echo.server._budget._free
+
+        _, writer = await asyncio.open_connection(host, port)
+        first, second = (frame_prefix(1, NEVER, 0, 0, size << 20) + bytes(size << 20) for size in (1, 3))
+        writer.write(_GREETING + first[:-1])
+        await eventually(lambda: reserved() == len(first))
+        writer.write(first[-1:] + second[:-1])  # there is no moment without an unfinished frame
+        await eventually(lambda: reserved() == len(second))
+        writer.write(second[-1:])
+        await eventually(lambda: reserved() == 0)
+        writer.close()
+
+    _run(
+        test,
+        max_frame_bytes=4 << 20,
+        max_unfinished_bytes=total,
+        handshake_timeout_ms=AGES_MS,
+        idle_timeout_ms=AGES_MS,
+    )
+
+
 def test_a_frame_that_arrives_byte_by_byte_is_cut_off() -> None:
     async def test(echo: Echo, host: str, port: int) -> None:
         _, writer = await asyncio.open_connection(host, port)

@@ -17,24 +17,16 @@ from litemq.storage.state.transactions.halves import sink_transaction
 from litemq.types import Record
 from support.filling_disk import FillingDisk
 from support.quick_disk import QuickDisk
-from support.stores import CONFIG
+from support.stores import CONFIG, send_blank
 
 
 def _open(directory: Path) -> DiskStore:
     return DiskStore(directory, CONFIG, FakeClock(), disk=QuickDisk(), host="here")
 
 
-def _send(store: DiskStore, count: int, size: int = 100) -> list[int]:
-    topic = store.create_topic("orders", 1)
-    records = [Record("orders", bytes(size), f"m-{number}") for number in range(count)]
-    appended = store.append(bytearray(b"".join(map(encode_record, records))), topic.topic_id, 0)
-    store.wait_confirmed(appended.end)
-    return [int(offset) for offset in appended.log_offsets]
-
-
 def _fill(store: DiskStore) -> None:
     for _ in range(6):
-        _send(store, 10, 3000)
+        send_blank(store, 10, 3000)
 
 
 def _fail(store: DiskStore, predecessor: int) -> None:
@@ -49,7 +41,7 @@ def test_a_retry_that_arrives_while_retention_prepares_is_carried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = _open(tmp_path)
-    (first,) = _send(store, 1)
+    (first,) = send_blank(store, 1)
     _fill(store)
     copy_before = HalfCopier.copy_before
     cuts: list[int] = []
@@ -99,7 +91,7 @@ def test_a_damaged_record_that_waits_for_a_retry_does_not_stop_retention(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = _open(tmp_path)
-    damaged, sound = _send(store, 2)
+    damaged, sound = send_blank(store, 2)
     for offset in (damaged, sound):
         _fail(store, offset)
     _fill(store)
@@ -118,7 +110,7 @@ def test_a_damaged_record_that_waits_for_a_retry_does_not_stop_retention(
 
 def test_a_retry_whose_record_an_earlier_version_lost_does_not_stop_retention(tmp_path: Path) -> None:
     store = _open(tmp_path)
-    _send(store, 1)
+    send_blank(store, 1)
     _fill(store)
     first = store.retain(max_bytes=100_000)
     _fail(store, 96)  # below the start of the log
@@ -133,7 +125,7 @@ def test_a_damaged_header_does_not_stop_retention(tmp_path: Path, *, is_first_of
     clock = FakeClock()
     store = DiskStore(tmp_path, CONFIG, clock, disk=QuickDisk(), host="here")
     for _ in range(8):
-        _send(store, 10, 3000)
+        send_blank(store, 10, 3000)
         clock.advance(60)
     # The last record of the first segment, or the first of the second, which tells the age.
     key = QueueKey(16, 0)
@@ -162,5 +154,5 @@ def test_the_disk_is_watched_although_retention_fails(tmp_path: Path, monkeypatc
     disk.folder, disk.others = tmp_path, 7 * 69_632
     store._maintenance.watch_disk()
     with pytest.raises(DiskFullError, match="disk_refuse_percent"):
-        _send(store, 1)
+        send_blank(store, 1)
     store.close()

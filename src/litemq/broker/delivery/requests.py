@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from litemq.broker.delivery.lessor import Lessor
 from litemq.broker.delivery.settling import Extension, Settlement
 from litemq.broker.groups.coordinator import GroupCoordinator
@@ -11,15 +9,13 @@ from litemq.broker.groups.recent_consumers import ANY_QUEUE, RecentConsumers
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
+from litemq.broker.runtime.header_cache import HeaderCache
 from litemq.broker.runtime.request_header import parse
 from litemq.errors import InvalidArgumentError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import ExtendRequest, LeaseRequest, Opcode, SettleRequest
 
 __all__ = ["LeaseRequests"]
-
-_KNOWN_HEADERS: Final = 1_000
-_MAX_KNOWN_BYTES: Final = 1024  # longer ones have long filters, or fields that no client sends
 
 
 class LeaseRequests:
@@ -33,7 +29,7 @@ class LeaseRequests:
         self._groups = groups
         self._limits = context.limits
         self._topics = context.topics
-        self._parsed: dict[bytes, LeaseRequest] = {}  # headers of lease requests repeat
+        self._parsed: HeaderCache[LeaseRequest] = HeaderCache()
         self.handlers = (
             Handler(Opcode.LEASE, Permission.TOPIC_SUB, self._lease),
             Handler(Opcode.SETTLE, Permission.TOPIC_SUB, self._settle),
@@ -44,10 +40,7 @@ class LeaseRequests:
         request = self._parsed.get(frame[3])
         if request is None:
             request = parse(LeaseRequest, frame[3])
-            if len(frame[3]) <= _MAX_KNOWN_BYTES:
-                if len(self._parsed) >= _KNOWN_HEADERS:
-                    self._parsed.clear()
-                self._parsed[frame[3]] = request
+            self._parsed.remember(frame[3], request)
         topic = self._topics.find(request.topic)
         self._recent_consumers.record_visit(
             request.group, topic.topic_id, ANY_QUEUE, caller.client_id, request.filter, is_sql=request.filter_is_sql

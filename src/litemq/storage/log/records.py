@@ -27,7 +27,7 @@ def corrupt_at(log: CommitLog, log_offset: int, reason: str) -> CorruptStoreErro
 
 
 def read_stamp(log: SegmentedLog, log_offset: int) -> Stamp | None:
-    """Return the broker's part of a damaged record, or ``None`` if that is damaged, too."""
+    """Return the broker's part of a record, or ``None`` if that part is damaged."""
     segment = log.segment_of(log_offset)
     raw = segment.read(log_offset, min(log_offset + FIXED_BYTES, segment.end))
     if len(raw) < FIXED_BYTES:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -68,27 +69,30 @@ def rebuild_directory(
     scratch = directory / _SCRATCH
     losses: list[CorruptStoreError] = []
     config = adapt_config(directory, config)
+    with ExitStack() as cleanup:
 
-    def prepare() -> Path:
-        """Make an empty folder. The directory is locked by then."""
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(mode=0o750)
-        if (directory / "topics.json").exists():
-            shutil.copy(directory / "topics.json", scratch)  # it has the broker's name
-        return scratch
+        def prepare() -> Path:
+            """Make an empty folder. The directory is locked by then."""
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(mode=0o750)
+            cleanup.callback(shutil.rmtree, scratch, ignore_errors=True)
+            if (directory / "topics.json").exists():
+                shutil.copy(directory / "topics.json", scratch)  # it has the broker's name
+            return scratch
 
-    parts = open_parts(
-        directory,
-        config,
-        clock,
-        disk=DISK,
-        host=None,
-        broker_name="",
-        on_replayed=on_replayed,
-        on_loss=losses.append,
-        rebuild_in=prepare,
-    )
-    try:
+        parts = open_parts(
+            directory,
+            config,
+            clock,
+            disk=DISK,
+            host=None,
+            broker_name="",
+            on_replayed=on_replayed,
+            on_loss=losses.append,
+            rebuild_in=prepare,
+        )
+        cleanup.callback(parts.files.abandon)  # unless it is closed
+        cleanup.callback(parts.state_writer.close)
         if losses and not accept_loss:
             raise UnacceptedLossError(losses)
         rebuilt = _totals(parts)
@@ -97,10 +101,6 @@ def rebuild_directory(
         _swap(directory, scratch)
         parts.files.show_projections()
         parts.files.close()
-    finally:
-        parts.state_writer.close()
-        parts.files.abandon()  # unless it is closed
-        shutil.rmtree(scratch, ignore_errors=True)
     return rebuilt
 
 

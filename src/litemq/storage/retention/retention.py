@@ -8,23 +8,19 @@ dropped records.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from litemq.errors import CorruptStoreError
-from litemq.format.crc import crc32c
 from litemq.proto.control_pb2 import ArchiveLoss, Control, GroupLoss, Queue, RetentionCrossed
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.reader import read_log
+from litemq.storage.log.records import read_stamp
 from litemq.storage.log.segment import Segment
 from litemq.storage.state import QueueKey, State
 
 __all__ = ["crossing_record", "first_segment_to_keep", "start_offsets_after"]
-
-_HEADER = struct.Struct(">12xI48s")  # the broker's checksum and the bytes it covers
-_STORE_TIMESTAMP = slice(16, 24)  # of these bytes
 
 
 def first_segment_to_keep(log: CommitLog, older_than_ms: int | None, max_bytes: int | None) -> int:
@@ -48,9 +44,9 @@ def _begins_before(log: CommitLog, segments: list[Segment], time_ms: int) -> boo
     Store times never fall, so this record bounds the age of the segment before.
     """
     for segment in segments:
-        checksum, covered = _HEADER.unpack(segment.file.read(_HEADER.size, 0).ljust(_HEADER.size, b"\0"))
-        if checksum == crc32c(covered):
-            return int.from_bytes(covered[_STORE_TIMESTAMP], "big") < time_ms
+        stamp = read_stamp(log, segment.start)
+        if stamp is not None:
+            return stamp.store_timestamp < time_ms
         for window in read_log(log, segment.start, min(segment.end, log.end), on_damage=lambda _error: None):
             return int(window.columns.header["store_timestamp"][0]) < time_ms
     return False

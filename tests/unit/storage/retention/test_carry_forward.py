@@ -7,13 +7,13 @@ import pytest
 from litemq.clock import FakeClock
 from litemq.errors import InvalidArgumentError
 from litemq.format.dead_letters import DeadLetterHistory, encode_dead_letter
-from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Control, TryFailed
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey, dead_letter_topic, retry_topic
 from litemq.storage.store import Placed
-from litemq.types import DeadReason, Record, RecordKind
+from litemq.types import DeadReason, RecordKind
+from support.stores import send_blank
 
 BY_HAND = StoreConfig(
     segment_bytes=69_632, max_record_bytes=4096, index_slots=100, index_entries=1000, checkpoint_interval_ms=0
@@ -23,14 +23,6 @@ DAY = 24 * 3600
 
 def _open(directory: Path, clock: FakeClock) -> DiskStore:
     return DiskStore(directory, BY_HAND, clock, host="here")
-
-
-def _send(store: DiskStore, count: int, size: int = 100) -> list[int]:
-    topic = store.create_topic("orders", 1)
-    records = [Record("orders", bytes(size), f"m-{number}") for number in range(count)]
-    appended = store.append(bytearray(b"".join(map(encode_record, records))), topic.topic_id, 0)
-    store.wait_confirmed(appended.end)
-    return [int(offset) for offset in appended.log_offsets]
 
 
 def _fail(store: DiskStore, group: str, predecessor: int, offset: int, due: int) -> None:
@@ -50,7 +42,7 @@ def _fail(store: DiskStore, group: str, predecessor: int, offset: int, due: int)
 
 def _drop_the_first_segments(store: DiskStore) -> int:
     for _ in range(6):
-        _send(store, 10, 3000)
+        send_blank(store, 10, 3000)
     start = store.retain(max_bytes=100_000)
     assert start > 0
     return start
@@ -59,7 +51,7 @@ def _drop_the_first_segments(store: DiskStore) -> int:
 def test_messages_that_wait_for_a_retry_are_carried(tmp_path: Path) -> None:
     clock = FakeClock()
     store = _open(tmp_path, clock)
-    first, second, third = _send(store, 3)
+    first, second, third = send_blank(store, 3)
     due = clock.wall_ms() + 1000
     for group in ("billing", "shipping"):
         _fail(store, group, first, 0, due)
@@ -95,7 +87,7 @@ def test_messages_that_wait_for_a_retry_are_carried(tmp_path: Path) -> None:
 def test_dead_letters_are_carried_within_their_retention(tmp_path: Path) -> None:
     clock = FakeClock()
     store = _open(tmp_path, clock)
-    old, young, sent_on = _send(store, 3)
+    old, young, sent_on = send_blank(store, 3)
     topic = store.system_topic(dead_letter_topic("orders"))
     dead_letters = []
     for number, offset in enumerate((old, young, sent_on)):
