@@ -64,7 +64,11 @@ flips:
 chaos seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_brokers.py tests/cluster/test_slow_peers.py tests/cluster/test_poisoned.py
 
-# The same while timers fire, cron jobs tick and transactions are decided
+# Attack a cluster under a long mixed load, with a kill per minute: just attack --minutes 15
+attack *args:
+    {{bin}}/python -m tools.attack "$@"
+
+# The same as `chaos` while timers fire, cron jobs tick and transactions are decided
 chaos-time seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_time.py
 

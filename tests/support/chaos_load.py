@@ -136,8 +136,13 @@ class ChaosLoad:
 
 
 @contextlib.asynccontextmanager
-async def running(load: ChaosLoad, *, lives: float, settle: float) -> AsyncIterator[ChaosLoad]:
-    """Run producers and consumers of several kinds. After the block, stop them and read the log."""
+async def running(
+    load: ChaosLoad, *, lives: float, settle: float, pauses: tuple[float, float, float] = (0, 0.02, 0.02)
+) -> AsyncIterator[ChaosLoad]:
+    """Run producers and consumers of several kinds. After the block, stop them and read the log.
+
+    Each producer pauses after each group of messages, so ``pauses`` sets the rates.
+    """
     async with load.client() as mq:
         await mq.admin.create_topic(TOPIC, queues=2)
     consumers = [
@@ -145,9 +150,9 @@ async def running(load: ChaosLoad, *, lives: float, settle: float) -> AsyncItera
         asyncio.create_task(load.consume("changing", lives=lives)),
     ]
     producers = [
-        asyncio.create_task(load.produce(0, durability="disk", pause=0, one_by_one=True)),
-        asyncio.create_task(load.produce(1, durability="disk", pause=0.02, one_by_one=False)),
-        asyncio.create_task(load.produce(2, durability="memory", pause=0.02, one_by_one=False)),
+        asyncio.create_task(load.produce(0, durability="disk", pause=pauses[0], one_by_one=True)),
+        asyncio.create_task(load.produce(1, durability="disk", pause=pauses[1], one_by_one=False)),
+        asyncio.create_task(load.produce(2, durability="memory", pause=pauses[2], one_by_one=False)),
     ]
     try:
         yield load

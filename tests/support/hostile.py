@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any, Final, Self
 
 from litemq.errors import OverloadedError
@@ -34,9 +35,9 @@ def body_of(number: int, size: int) -> bytes:
     return b"%02d" % (number % BODIES) * (size // 2)
 
 
-def greeted(port: int, name: str) -> socket.socket:
+def greeted(port: int, name: str, timeout: float | None = None) -> socket.socket:
     """Open a connection and send HELLO, without waiting for the answer."""
-    connection = socket.create_connection(("127.0.0.1", port))
+    connection = socket.create_connection(("127.0.0.1", port), timeout)
     hello = Hello(least_version=1, most_version=1, client_id=name).SerializeToString()
     connection.sendall(frame_prefix(0, Opcode.HELLO, 0, len(hello)) + hello)
     return connection
@@ -170,6 +171,60 @@ def flood(port: int, topic: str, level: str, size: str, bytes_per_s: str, most_u
     }
 
 
+def malformed(port: int, topic: str, connections: str) -> dict[str, Any]:
+    """Send frames that no client sends, on many connections, again and again."""
+    chance = Random(3)
+    sent = closed = 0
+    opcodes = Opcode.values()
+    header = SendRequest(topic=topic, queue_id=0).SerializeToString()
+    while not input_is_closed():
+        held: list[socket.socket] = []
+        for number in range(int(connections)):
+            try:
+                held.append(
+                    greeted(port, f"malformed-{number}", timeout=1)
+                    if number % 2
+                    else socket.create_connection(("127.0.0.1", port), timeout=1)
+                )
+            except OSError:
+                continue
+        for number, connection in enumerate(held):
+            junk = chance.randbytes(chance.randrange(1, 200))
+            frame = (
+                b"\xff" * 16,
+                b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                frame_prefix(1, chance.choice(opcodes), 0, len(junk)) + junk,
+                frame_prefix(1, Opcode.SEND, 0, len(header), len(junk)) + header + junk,
+                frame_prefix(1, chance.randrange(1 << 16), 0, len(junk)) + junk,
+                junk,
+            )[number % 6]
+            try:
+                connection.sendall(frame)
+                sent += 1
+            except OSError:
+                closed += 1
+        time.sleep(0.2)
+        closed += sum(map(_was_ended, held))
+        for connection in held:
+            connection.close()
+    return {"sent": sent, "closed": closed}
+
+
+def hold(port: int, topic: str, connections: str) -> dict[str, Any]:
+    """Hold as many connections as the broker accepts, and try to open more."""
+    held: list[socket.socket] = []
+    most = 0
+    while not input_is_closed(0.05):
+        held = [connection for connection in held if not _was_ended(connection)]
+        while len(held) < int(connections):
+            try:
+                held.append(greeted(port, f"holds-{len(held)}", timeout=1))
+            except OSError:
+                break
+        most = max(most, len(held))
+    return {"most": most, "at_the_end": len(held)}
+
+
 class Hostile:
     """A misbehaving client in its own process."""
 
@@ -203,6 +258,8 @@ KINDS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
     "never-read": never_read,
     "half-open": half_open,
     "flood": flood,
+    "malformed": malformed,
+    "hold": hold,
 }
 
 if __name__ == "__main__":

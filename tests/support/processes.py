@@ -17,9 +17,12 @@ from support.waiting import HANG_S
 _READY_WITHIN_S: Final = HANG_S
 # A command that ends with the process that started it.
 _PROGRAM: Final = """
-import ctypes, os, signal, sys
+import ctypes, os, resource, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-os.execv(sys.executable, [sys.executable, "-m", "litemq", *sys.argv[1:]])
+limit = int(sys.argv[1])
+if limit:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+os.execv(sys.executable, [sys.executable, "-m", "litemq", *sys.argv[2:]])
 """
 
 
@@ -38,8 +41,10 @@ def free_port() -> int:
 class ServerProcess:
     """One server, ``litemq broker`` or ``litemq nameserver``. It ends with its ``with`` block."""
 
-    def __init__(self, command: str, log: Path, **flags: object) -> None:
+    def __init__(self, command: str, log: Path, *, max_descriptors: int = 0, **flags: object) -> None:
+        """``max_descriptors`` lowers the limit of the process; 0 leaves it as it is."""
         self.port = free_port()
+        self._max_descriptors = max_descriptors
         self.starts: list[float] = []  # how long each took until it answered, in seconds
         self._log = log
         self._arguments = [command, f"--port={self.port}"]
@@ -73,7 +78,7 @@ class ServerProcess:
         self._began, self._answered = time.monotonic(), False
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, *self._arguments],
+                [sys.executable, "-c", _PROGRAM, str(self._max_descriptors), *self._arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -119,6 +124,11 @@ class ServerProcess:
         self._process.terminate()
         return self._process.wait(HANG_S)
 
+    @property
+    def log_bytes(self) -> int:
+        """The size of what it has logged."""
+        return self._log.stat().st_size
+
     # What it takes --------------------------------------------------------------------------------
 
     def memory(self) -> tuple[int, int]:
@@ -130,6 +140,11 @@ class ServerProcess:
             if name in wanted:
                 wanted[name] = int(value.split()[0]) * 1024
         return wanted["VmRSS"], wanted["RssAnon"]
+
+    def descriptors(self) -> int:
+        """Return the number of open descriptors."""
+        assert self._process is not None
+        return sum(1 for _ in Path(f"/proc/{self._process.pid}/fd").iterdir())
 
     def cpu_seconds(self) -> float:
         assert self._process is not None

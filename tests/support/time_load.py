@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from random import Random
 from typing import Final
 
@@ -25,7 +26,7 @@ _OF_A_BATCH: Final = 30
 _DELAYS_S: Final = (0.0, 6.0)  # a kill every three seconds: most wait through one
 _CHANGE_EVERY_S: Final = 0.05
 _CHANGERS: Final = 6
-_LATEST: Final = 100  # those that were stored last
+_LATEST: Final = 100  # each changer chooses among so many that were stored last
 
 
 def now_ms() -> int:
@@ -99,12 +100,12 @@ class TimerLoad:
     async def _changer(self, mq: AsyncClient, stopping: asyncio.Event, number: int) -> None:
         while not stopping.is_set():
             await asyncio.sleep(_CHANGE_EVERY_S)
-            mine = [
-                name for name in self.ids if int(name[1:]) % _CHANGERS == number
-            ]  # of one timer, one thing is wanted at a time
+            latest = islice(reversed(self.ids), _CHANGERS * _LATEST)
+            # Each changer has its own timers: of one timer, one thing is wanted at a time.
+            mine = [name for name in latest if int(name[1:]) % _CHANGERS == number]
             if not mine:
                 continue
-            name = self.chance.choice(mine[-_LATEST:])
+            name = self.chance.choice(mine)
             kind = self.chance.random()
             try:
                 if kind < 0.45:

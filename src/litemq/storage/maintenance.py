@@ -156,6 +156,8 @@ class Maintenance:
             _LOG.warning("%s: the disk was %.0f%% full; dropped the oldest segment early", parts.directory, used)
             used = parts.disk.used_fraction(parts.directory) * 100
         if used < config.disk_refuse_percent:
+            if parts.refused is not None:
+                _LOG.info("the disk of %s is %.0f%% full: messages are accepted again", parts.directory, used)
             parts.refused = None
         elif parts.refused is None:
             refused = (

@@ -1,0 +1,53 @@
+"""Consumers in lease mode that acknowledge most messages, return some with a delay, and forget a
+few: each message is acknowledged in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from litemq.client.async_client import AsyncClient
+from litemq.client.settling.retry_policy import RetryPolicy
+from litemq.errors import LiteMQError
+from support.history import Name
+
+GROUP: Final = "leasing"
+_DELAYS_S: Final = (0.0, 0.1, 1.0, 5.0)
+_NEVER_DEAD: Final = RetryPolicy(max_retries=1000)
+
+
+@dataclass
+class LeaseLoad:
+    """The consumers, and what they acknowledged."""
+
+    topic: str
+    acked: Counter[Name] = field(default_factory=Counter)
+    returned: int = 0
+    errors: list[str] = field(default_factory=list)
+    chance: Random = field(default_factory=lambda: Random(13))
+
+    async def consume(self, mq: AsyncClient) -> None:
+        """Consume until cancelled."""
+        while True:
+            try:
+                for message in await mq.receive(
+                    self.topic, group_id=GROUP, max_messages=64, wait=1, lease=5, retry=_NEVER_DEAD
+                ):
+                    kind = self.chance.random()
+                    if kind < 0.02:
+                        await message.nack(delay=self.chance.choice(_DELAYS_S))
+                        self.returned += 1
+                    elif kind > 0.005 + 0.02:  # the others are forgotten: their leases expire
+                        await message.ack()
+                        self.acked[Name.from_bytes(message.body)] += 1
+            except LiteMQError as error:
+                self.errors.append(f"{type(error).__name__}: {error}")
+                await asyncio.sleep(0.2)
+
+    def missing(self, stored: set[Name]) -> set[Name]:
+        """Return the messages that are not acknowledged."""
+        return stored - self.acked.keys()
