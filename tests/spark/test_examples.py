@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 import litemq
 from support.servers import Servers
 from support.spark_processes import spark_environment
+from support.waiting import HANG_S
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples" / "spark"
 PICTURES: Final = "drawing is a dependency of developers: pip install matplotlib"
@@ -73,7 +74,7 @@ def test_the_declarative_pipeline(servers: Servers, tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=10 * HANG_S,
         )
         assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
         found = pq.read_table(tmp_path / "pipeline" / "spark-warehouse" / "spent").to_pydict()

@@ -21,6 +21,7 @@ from litemq.net.blocking import BlockingPeer
 from litemq.proto.wire_pb2 import Opcode, SendRequest
 from litemq.types import Durability
 from support.hostile import input_is_closed
+from support.waiting import HANG_S
 
 _PAUSE_S: Final = 0.01
 _RECONNECT_S: Final = 0.1
@@ -87,7 +88,7 @@ class Bystander:
 
     def end(self) -> list[Sample]:
         """End the client; return its samples."""
-        output, _ = self._process.communicate(timeout=60)
+        output, _ = self._process.communicate(timeout=HANG_S)
         return [Sample(*each) for each in json.loads(output)]
 
 
