@@ -118,7 +118,6 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _on_reserved(self) -> None:
-        self._reserved_bytes = 0  # for the unfinished frame, or asked for
         self._waits_for_budget = False
         self._frame_since, self._frame_bytes = self._loop.time(), self._reader.buffered
         self._resume_reading()

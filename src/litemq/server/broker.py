@@ -21,6 +21,7 @@ from litemq.net.server import FrameServer, ServerLimits
 from litemq.proto.wire_pb2 import BrokerFacts, TopicQueues
 from litemq.server.broker_config import BrokerConfig, check_address
 from litemq.server.descriptors import connection_limits
+from litemq.server.heap import trim_heap_regularly
 from litemq.server.registration import Registration
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
@@ -93,9 +94,11 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
             address = await server.start(config.host, config.port, insecure=config.insecure)
             async with asyncio.TaskGroup() as background:
                 background.create_task(registration.run())
+                trimming = background.create_task(trim_heap_regularly())
                 await _wait_registered(registration, stop)
                 ready(*address)
                 await _wait_for_any(stop, failed)
+                trimming.cancel()
                 _LOG.info("broker %s is stopping", config.broker_name)
                 registration.close()
             if store.write_failure is not None:

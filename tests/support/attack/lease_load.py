@@ -11,8 +11,9 @@ from random import Random
 from typing import Final
 
 from litemq.client.async_client import AsyncClient
+from litemq.client.messages.message import Message
 from litemq.client.settling.retry_policy import RetryPolicy
-from litemq.errors import LiteMQError
+from litemq.errors import LeaseLostError, LiteMQError
 from support.history import Name
 
 GROUP: Final = "leasing"
@@ -26,6 +27,9 @@ class LeaseLoad:
 
     topic: str
     acked: Counter[Name] = field(default_factory=Counter)
+    # Acknowledgements whose answer was lost are sent again. Then the lease is over: the message is
+    # done, or comes again.
+    unknown: set[Name] = field(default_factory=set)
     returned: int = 0
     errors: list[str] = field(default_factory=list)
     chance: Random = field(default_factory=lambda: Random(13))
@@ -42,12 +46,24 @@ class LeaseLoad:
                         await message.nack(delay=self.chance.choice(_DELAYS_S))
                         self.returned += 1
                     elif kind > 0.005 + 0.02:  # the others are forgotten: their leases expire
-                        await message.ack()
-                        self.acked[Name.from_bytes(message.body)] += 1
+                        await self._ack(message)
             except LiteMQError as error:
                 self.errors.append(f"{type(error).__name__}: {error}")
                 await asyncio.sleep(0.2)
 
+    async def _ack(self, message: Message) -> None:
+        name = Name.from_bytes(message.body)
+        try:
+            await message.ack()
+            self.acked[name] += 1
+        except LeaseLostError:
+            self.unknown.add(name)
+
     def missing(self, stored: set[Name]) -> set[Name]:
         """Return the messages that are not acknowledged."""
-        return stored - self.acked.keys()
+        return stored - self.acked.keys() - self.unknown
+
+    async def lag(self, mq: AsyncClient) -> int:
+        """Return the number of messages that the group has not finished, as the brokers see it."""
+        group = await mq.admin.describe_group(GROUP)
+        return group.lag + group.waiting_tries
