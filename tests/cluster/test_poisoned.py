@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -26,47 +22,10 @@ from support import poisoned_worker
 from support.chaos_length import SECONDS, SETTLE_S
 from support.poisoned_worker import GROUP, HEALED, TOPIC
 from support.processes import ServerProcess
+from support.worker_processes import WorkerProcesses
 
 PER_SECOND: Final = 100
 WORKERS: Final = 2
-
-
-class Workers:
-    """Several ``litemq worker`` processes, each killed and restarted now and then."""
-
-    def __init__(self, url: str, directory: Path) -> None:
-        self._directory = directory
-        self._handled = directory / "handled"
-        self._handled.touch()
-        self._environment = {**os.environ, "LITEMQ_URL": url, "HANDLED_FILE": str(self._handled)}
-        self._processes: list[subprocess.Popen[bytes]] = []
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        try:
-            self._processes = [self._start() for _ in range(WORKERS)]
-            yield
-        finally:
-            for process in self._processes:
-                process.kill()
-                process.wait()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with (self._directory / "workers.log").open("ab") as log:
-            command = [sys.executable, "-m", "litemq", "worker", "support.poisoned_worker:mq"]
-            folder = Path(poisoned_worker.__file__).parent.parent
-            return subprocess.Popen(
-                command, env=self._environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-
-    def kill_one(self) -> None:
-        number = random.randrange(WORKERS)
-        self._processes[number].kill()
-        self._processes[number].wait()
-        self._processes[number] = self._start()
-
-    def handled(self) -> Counter[int]:
-        return Counter(map(int, self._handled.read_text().split()))
 
 
 async def send(mq: AsyncClient, seconds: float) -> int:
@@ -79,7 +38,7 @@ async def send(mq: AsyncClient, seconds: float) -> int:
     return number
 
 
-async def kill(broker: ServerProcess, workers: Workers, seconds: float) -> tuple[int, int]:
+async def kill(broker: ServerProcess, workers: WorkerProcesses, seconds: float) -> tuple[int, int]:
     """Kill a worker about every two seconds and the broker every five; return the counts."""
     until, next_broker = time.monotonic() + seconds, time.monotonic() + 4
     of_workers = of_broker = 0
@@ -114,6 +73,10 @@ def number_of(dead_letter: DeadLetter) -> int:
     return int(dead_letter.message.body.partition(b" ")[0])
 
 
+def handled_by(workers: WorkerProcesses) -> Counter[int]:
+    return Counter(map(int, workers.lines()))
+
+
 async def dead_numbers(mq: AsyncClient) -> Counter[int]:
     """Return the numbers of the dead messages, with counts."""
     found: Counter[int] = Counter()
@@ -133,7 +96,7 @@ def test_every_message_ends_once(tmp_path: Path) -> None:
             ) as broker,
         ):
             url = f"litemq://{names.address}"
-            workers = Workers(url, tmp_path)
+            workers = WorkerProcesses("poisoned_worker", url, tmp_path, WORKERS)
             async with AsyncClient(url, delivery_timeout_ms=round(1000 * SETTLE_S)) as mq:
                 await mq.admin.create_topic(TOPIC, queues=4)
                 with workers.running():
@@ -141,7 +104,7 @@ def test_every_message_ends_once(tmp_path: Path) -> None:
                         send(mq, SECONDS), kill(broker, workers, SECONDS)
                     )
                     await drained(mq)
-                    dead, handled = await dead_numbers(mq), workers.handled()
+                    dead, handled = await dead_numbers(mq), handled_by(workers)
                     everything = set(range(count))
                     poisoned = {
                         number
@@ -168,7 +131,7 @@ def test_every_message_ends_once(tmp_path: Path) -> None:
                     )
                     done = await redrive.wait()
                     await drained(mq)
-                    again = workers.handled()
+                    again = handled_by(workers)
                     print(f"  redriven {done}", flush=True)  # noqa: T201
                     assert done.done == len(dead)
                     assert await mq.dead_letters(TOPIC).count() == 0

@@ -53,5 +53,5 @@ async def handle(message: litemq.Message) -> None:
             raise PoisonError(f"message {int(number)} is poisoned")
         if hangs(int(number)):
             await asyncio.sleep(3600)
-    with open(os.environ["HANDLED_FILE"], "ab", buffering=0) as file:  # noqa: ASYNC230, PTH123  a line is written completely, also if the process is killed
+    with open(os.environ["RECORD_FILE"], "ab", buffering=0) as file:  # noqa: ASYNC230, PTH123  a line is written completely, also if the process is killed
         file.write(number + b"\n")
