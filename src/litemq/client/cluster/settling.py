@@ -59,7 +59,7 @@ def _leased(leases: list[LeasedOffsets]) -> list[Leased]:
 
 
 def _failed(delivery: FailedDelivery, consumer: str) -> FailedTry:
-    position, token, attempt, failure = delivery
+    position, token, attempt, failure, _queue = delivery
     return FailedTry(
         queue_id=position.queue_id,
         is_retry=position.is_retry,

@@ -180,6 +180,7 @@ class Consumer(Feed):
 
     def _drop(self, reader: QueueReader) -> None:
         """Stop reading the queue of ``reader``."""
+        reader.is_lost = True
         self._inbox.drop(reader)
         self._archive.end(reader)
         if self._queues.get(reader.key) is reader:
@@ -268,3 +269,5 @@ class Consumer(Feed):
         await asyncio.gather(
             *(self._engine.leave(broker, self._joining) for broker in self._joined), return_exceptions=True
         )
+        for reader in self._queues.values():
+            reader.is_lost = True

@@ -29,6 +29,7 @@ class QueueReader:
         "acks",
         "broker",
         "generation",
+        "is_lost",
         "is_retry",
         "max_body_bytes",
         "position",
@@ -59,6 +60,7 @@ class QueueReader:
         self.queue_id = queue_id
         self.is_retry = is_retry  # the group's retry queue
         self.generation = generation  # of the ownership of the queue
+        self.is_lost = False  # the queue may have another owner
         self.reset_id = ""  # the group's latest offset reset when reading began
         self.serializers = serializers
         self.max_body_bytes = max_body_bytes
@@ -123,7 +125,7 @@ class QueueReader:
                 "Use mq.consumer(topic, group_id=…)"
             )
         position = delivery_position(fields)
-        settlements = self.settler.fail(FailedDelivery(position, 0, message.attempt, failure))
+        settlements = self.settler.fail(FailedDelivery(position, 0, message.attempt, failure, self))
 
         def on_stored(outcome: asyncio.Future[None]) -> None:
             if not outcome.cancelled() and outcome.exception() is None:

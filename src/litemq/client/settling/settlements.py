@@ -6,7 +6,7 @@ No I/O.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from litemq.client.settling.ack_policy import Failure
 from litemq.errors import LiteMQError
@@ -15,6 +15,7 @@ from litemq.format.offset_runs import RunSet, pack_runs
 from litemq.types import RecordKind
 
 __all__ = [
+    "AssignedQueue",
     "DeliveryPosition",
     "FailedDelivery",
     "LeasedOffsets",
@@ -48,6 +49,12 @@ class LeasedOffsets(NamedTuple):
     offsets: list[int]  # packed runs
 
 
+class AssignedQueue(Protocol):
+    """A queue that was assigned to this client."""
+
+    is_lost: bool  # it may have another owner
+
+
 class FailedDelivery(NamedTuple):
     """A failed delivery attempt."""
 
@@ -55,6 +62,7 @@ class FailedDelivery(NamedTuple):
     token: int
     attempt: int
     failure: Failure
+    queue: AssignedQueue | None = None  # None: the message is leased
 
 
 class Unsettled(NamedTuple):
@@ -114,6 +122,13 @@ class Settlements:
     def failed(self) -> list[FailedDelivery]:
         return self._failed
 
+    def give_up_lost(self, error: LiteMQError) -> bool:
+        """Fail the deliveries of lost queues with ``error``; return whether there were any."""
+        lost = {each.position: error for each in self._failed if each.queue is not None and each.queue.is_lost}
+        self._unsettled |= lost
+        self._failed = [delivery for delivery in self._failed if delivery.position not in lost]
+        return bool(lost)
+
     # The answer
 
     def outcome(self, position: DeliveryPosition) -> asyncio.Future[None]:
@@ -134,7 +149,7 @@ class Settlements:
 
     def answered(self, unsettled: list[Unsettled]) -> None:
         """Record the broker's answer: it settled all deliveries except ``unsettled``."""
-        self._unsettled = dict(unsettled)
+        self._unsettled |= dict(unsettled)
         self._finish()
 
     def lost(self, error: LiteMQError) -> None:

@@ -115,21 +115,25 @@ class Settler:
     async def _ask(self, settlements: Settlements) -> list[Unsettled]:
         """Send until there is an answer, or ``delivery_timeout_ms`` is over.
 
-        Settling twice is safe.
+        Settling twice is safe. A client that is rejoining its group is refused for a moment. A
+        queue that has another owner stays refused: its deliveries do not hold up the others.
         """
-        acked, failed = settlements.acked, settlements.failed
+        acked = settlements.acked
         until = self._loop.time() + self._config.delivery_timeout_ms / 1000
         backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
-        while True:
+        while acked or settlements.failed:
             try:
                 return await self._engine.settle(
-                    self.broker, self.topic, self.group, acked, failed, consumer=self._config.client_id
+                    self.broker, self.topic, self.group, acked, settlements.failed, consumer=self._config.client_id
                 )
             except _RETRIABLE as error:
+                if isinstance(error, NotGroupMemberError) and settlements.give_up_lost(error):
+                    continue
                 pause = backoff.next_delay(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
                 if self._is_closed or self._loop.time() + pause > until:
                     raise
             await asyncio.sleep(pause)
+        return []
 
     async def extend(self, lease_ms: int, leases: list[LeasedOffsets]) -> list[Unsettled]:
         """Extend leases to ``lease_ms`` from now; return deliveries no longer leased."""

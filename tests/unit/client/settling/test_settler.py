@@ -1,6 +1,7 @@
 """The settler: one request for each tick, retries after lost answers, and closing."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,14 @@ from litemq.client.config import ClientConfig
 from litemq.client.settling.ack_policy import Failure
 from litemq.client.settling.settlements import DeliveryPosition, FailedDelivery, Unsettled
 from litemq.client.settling.settler import Settler
-from litemq.errors import ClientClosedError, ConnectionLostError, InvalidArgumentError, LeaseLostError, OverloadedError
+from litemq.errors import (
+    ClientClosedError,
+    ConnectionLostError,
+    InvalidArgumentError,
+    LeaseLostError,
+    NotGroupMemberError,
+    OverloadedError,
+)
 from support.lease_backend import LeaseEngine
 from support.on_loop import on_loop
 
@@ -86,6 +94,33 @@ async def test_retries_end_after_the_delivery_timeout() -> None:
     settler = make_settler(engine, request_timeout_ms=20, delivery_timeout_ms=20)
     with pytest.raises(ConnectionLostError):
         await settler.ack(0, False, 7, 5).outcome(DeliveryPosition(0, False, 5))
+
+
+@on_loop
+async def test_a_delivery_of_a_lost_queue_does_not_hold_up_the_others() -> None:
+    """The broker refuses the whole request: the others are sent again without it, at once."""
+    engine = LeaseEngine()
+    settler = make_settler(engine)
+    positions = [DeliveryPosition(queue_id, False, 3) for queue_id in range(3)]
+    queues = [SimpleNamespace(is_lost=False) for _ in positions]
+
+    def fail(queue_id: int) -> asyncio.Future[None]:
+        delivery = FailedDelivery(positions[queue_id], 0, 1, Failure(), queues[queue_id])
+        return settler.fail(delivery).outcome(positions[queue_id])
+
+    engine.troubles += [NotGroupMemberError("rejoining"), NotGroupMemberError("queue 1")]
+    outcomes = [fail(queue_id) for queue_id in range(3)]
+    await asyncio.sleep(0)
+    queues[1].is_lost = True
+    results = await asyncio.gather(*outcomes, return_exceptions=True)
+    assert [type(each) for each in results] == [type(None), NotGroupMemberError, type(None)]
+    assert [each.position for each in engine.settled[-1][1]] == [positions[0], positions[2]]
+
+    requests = len(engine.settled)
+    engine.troubles.append(NotGroupMemberError("queue 1"))
+    with pytest.raises(NotGroupMemberError):
+        await fail(1)
+    assert len(engine.settled) == requests + 1
 
 
 @on_loop
