@@ -43,7 +43,6 @@ MAX_JOB_ID: Final = 48  # the id of a tick's message has its time, too
 _DAY_MS: Final = 86_400_000
 _MAX_WINDOW_MS: Final = 366 * _DAY_MS
 _MAX_RETRIES: Final = 1_000
-_MAX_CAUGHT_UP: Final = 1_000  # ticks of one job at a time
 _MAX_COUNTED: Final = 1_000  # missed ticks of one job; beyond, the number is a lower bound
 _ON_TIME_MS: Final = 10_000  # ticks no later than this are sent even without catch-up
 _ALLOW: Final = int(Overlap.ALLOW)  # a member of an enum costs much to look up
@@ -169,8 +168,11 @@ class DueTicks(NamedTuple):
     upcoming: int = 0  # the first tick that is not due yet, 0 if unknown
 
 
-def due_ticks(job: JobDefinition, through: int, now: int) -> DueTicks:
-    """Return the due ticks of a job that is decided up to ``through``, by its ``catch_up`` rule."""
+def due_ticks(job: JobDefinition, through: int, now: int, limit: int) -> DueTicks:
+    """Return the due ticks of a job that is decided up to ``through``, by its ``catch_up`` rule.
+
+    Return at most ``limit`` ticks to send: the others are due again.
+    """
     until = now - due_at(job, 0)  # less the jitter of its ticks
     last = next_tick(job, through)
     if last > until:
@@ -178,15 +180,14 @@ def due_ticks(job: JobDefinition, through: int, now: int) -> DueTicks:
     upcoming = next_tick(job, last)
     if upcoming > until and until - last <= _ON_TIME_MS:
         return DueTicks([last], last, 0, upcoming)  # as nearly always
-    last = _last_tick(job, through, until)
     oldest = until - job.catch_up_window_ms
+    send: list[int] = []
     if job.catch_up == CatchUp.ALL:
-        send = list(ticks_between(job, max(through, oldest - 1), last, _MAX_CAUGHT_UP))
-        last = send[-1] if send else last  # the others come next
-    elif until - last <= _ON_TIME_MS or (job.catch_up == CatchUp.ONE and last >= oldest):
-        send = [last]
-    else:
-        send = []
+        send = list(ticks_between(job, max(through, oldest - 1), until, limit))  # the others come next
+    last = send[-1] if send else _last_tick(job, through, until)
+    if job.catch_up != CatchUp.ALL:
+        is_sent = until - last <= _ON_TIME_MS or (job.catch_up == CatchUp.ONE and last >= oldest)
+        send = [last] if is_sent else []
     before = (send[0] if send else last + 1) - 1
     return DueTicks(send, last, _count(job, through, before))
 

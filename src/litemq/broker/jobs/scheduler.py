@@ -36,6 +36,8 @@ __all__ = ["JobScheduler"]
 Longs = npt.NDArray[np.int64]
 
 _AT_ONCE: Final = 64  # jobs whose ticks are one append; then other work runs
+_TICKS_AT_ONCE: Final = 256  # ticks in one append, and their bytes; more only if each job has one
+_BYTES_AT_ONCE: Final = 1 << 20
 _NEAR_MS: Final = 120_000  # ticks due within this time are in the heap
 _LOADED_AT_ONCE: Final = 500
 _LOOK_MS: Final = 1_000  # interval of checks whether a run is over for which a tick waits
@@ -258,7 +260,7 @@ class JobScheduler:
         self, batch: _TickBatch, slot: int, job: JobDefinition, number: int, through: int, queued: int, now: int
     ) -> int:
         """Decide about the due ticks of a job; return its next tick, 0 if unknown."""
-        due = due_ticks(job, through, now)
+        due = due_ticks(job, through, now, batch.limit(job))
         send: list[int] = due.send
         others: list[int] = []
         if send and job.overlap != _ALLOW:
@@ -283,9 +285,7 @@ class JobScheduler:
     def _place(self, batch: _TickBatch, job: JobDefinition, number: int, tick: int, now: int) -> bool:
         try:
             key = self._queue_choice.queue_for(job)
-            batch.placed.append(
-                Placed(tick_record(job, tick, tick_id(job, tick), now), *key, RecordKind.MESSAGE, number)
-            )
+            batch.place(Placed(tick_record(job, tick, tick_id(job, tick), now), *key, RecordKind.MESSAGE, number))
         except InvalidArgumentError as error:
             _LOG.warning("tick %d of job %s is not sent: %s", tick, job.id, error)
             return False
@@ -299,3 +299,14 @@ class _TickBatch:
         self.before: list[TickPassed] = []
         self.placed: list[Placed] = []
         self.after: list[TickPassed] = []
+        self._bytes = 0
+
+    def place(self, placed: Placed) -> None:
+        """Add the message of a tick."""
+        self.placed.append(placed)
+        self._bytes += len(placed.record)
+
+    def limit(self, job: JobDefinition) -> int:
+        """Return how many ticks of ``job`` fit into this batch: one at least."""
+        by_bytes = (_BYTES_AT_ONCE - self._bytes) // max(1, len(job.body))
+        return max(1, min(_TICKS_AT_ONCE - len(self.placed), by_bytes))
