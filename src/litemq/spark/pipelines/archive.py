@@ -39,6 +39,7 @@ from litemq.spark.schema import MESSAGE_SCHEMA
 from litemq.spark.tables.delta_spark import append_with_connector, check_connector
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.opening import create_table
+from litemq.spark.tables.table import check_alone
 from litemq.spark.tables.writing import Codec
 
 __all__ = ["Archive"]
@@ -150,6 +151,7 @@ class Archive:
             _LOG.info("batch %d is already in the table", batch_id)
             self._report(spans)
             return
+        check_alone(self._table, self._app_id)
         done = self._write_with_connector(spans, batch_id) if self._connector else self._write(spans, batch_id)
         self._report(spans)
         self._batches += 1
@@ -186,7 +188,7 @@ class Archive:
             )
         files = [file for one in done for file in one.files]
         self._parsed.parse(files, batch_id)
-        self._table.append(files, self._app_id, batch_id)
+        self._table.append(files, self._app_id, batch_id, alone=True)
         return done
 
     def _write_with_connector(self, spans: list[QueueSpan], batch_id: int) -> list[TaskResult]:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from litemq.errors import InvalidArgumentError, MissingExtraError
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.layout import TableFile, TableLayout
+from litemq.spark.tables.table import check_alone
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -107,13 +108,15 @@ class DeltaRsTable:
     def last_batch(self, app_id: str) -> int | None:
         return self._table.transaction_version(app_id)
 
-    def append(self, files: Sequence[TableFile], app_id: str, batch_id: int) -> bool:
+    def append(self, files: Sequence[TableFile], app_id: str, batch_id: int, *, alone: bool = False) -> bool:
         actions: list[AddAction | RemoveAction] = [_add(one, data_change=True) for one in files]
         for _ in range(_TRIES):
             self.refresh()
             last = self.last_batch(app_id)
             if last is not None and last >= batch_id:
                 return False
+            if alone:
+                check_alone(self, app_id)
             if self._commit(actions, Transaction(app_id, batch_id)):
                 return True
         raise self._conflict_error()

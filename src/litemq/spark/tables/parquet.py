@@ -22,6 +22,7 @@ from typing import Any, Final
 from litemq.errors import InvalidArgumentError
 from litemq.spark.tables.folder import TableFolder, sync_folder
 from litemq.spark.tables.layout import TableFile, TableLayout
+from litemq.spark.tables.table import check_alone
 
 __all__ = ["ParquetTable", "is_parquet"]
 
@@ -116,11 +117,13 @@ class ParquetTable:
     def last_batch(self, app_id: str) -> int | None:
         return self._last.get(app_id)
 
-    def append(self, files: Sequence[TableFile], app_id: str, batch_id: int) -> bool:
+    def append(self, files: Sequence[TableFile], app_id: str, batch_id: int, *, alone: bool = False) -> bool:
         while True:
             self.refresh()
             if self._last.get(app_id, -1) >= batch_id:
                 return False
+            if alone:
+                check_alone(self, app_id)
             if self._commit(app_id, batch_id, files, ()):
                 return True
 

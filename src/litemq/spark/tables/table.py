@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from litemq.errors import CheckpointMismatchError
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.layout import TableFile, TableLayout
 
-__all__ = ["Table"]
+__all__ = ["Table", "check_alone"]
 
 
 class Table(Protocol):
@@ -34,8 +35,11 @@ class Table(Protocol):
     def last_batch(self, app_id: str) -> int | None:
         """Return the last committed batch of an application, or ``None``."""
 
-    def append(self, files: Sequence[TableFile], app_id: str, batch_id: int) -> bool:
-        """Commit the files of a batch. Return ``False`` if the table already has the batch."""
+    def append(self, files: Sequence[TableFile], app_id: str, batch_id: int, *, alone: bool = False) -> bool:
+        """Commit the files of a batch. Return ``False`` if the table already has the batch.
+
+        If ``alone``, call ``check_alone`` for the version on which the commit is based.
+        """
 
     def replace(self, old: Sequence[TableFile], new: Sequence[TableFile]) -> bool:
         """Replace ``old`` by ``new``, which hold the same rows.
@@ -45,3 +49,15 @@ class Table(Protocol):
 
     def vacuum(self, older_than_s: float, *, dry_run: bool) -> list[str]:
         """Delete files outside the table for ``older_than_s``; return their paths."""
+
+
+def check_alone(table: Table, app_id: str) -> None:
+    """Raise if ``table`` has rows, and none of them are from the application ``app_id``.
+
+    Another archive has then begun with another checkpoint, and has the same messages.
+    """
+    if table.last_batch(app_id) is None and table.files():
+        raise CheckpointMismatchError(
+            f"{table.folder.location} has rows of another archive, which started with another checkpoint: this one "
+            "would archive them again. Choose the checkpoint that archived them, or a new table"
+        )

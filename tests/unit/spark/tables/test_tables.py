@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from litemq.errors import InvalidArgumentError
+from litemq.errors import CheckpointMismatchError, InvalidArgumentError
 from litemq.spark.tables.layout import MESSAGES
 from litemq.spark.tables.opening import TableFormat, create_table, open_table
 from litemq.spark.tables.table import Table
@@ -69,6 +69,17 @@ def test_others_may_commit_in_between(table: Table) -> None:
     late = open_table(location)
     assert table.append(written(location, rows("orders", 0, range(10))), "app", 0)
     assert late.append(written(location, rows("orders", 1, range(10))), "other", 0)
+    assert len(paths(table)) == 2
+
+
+def test_an_application_that_must_be_alone_is_not_added_to_the_rows_of_another(table: Table) -> None:
+    """Two archives with their own checkpoints begin with the same empty table."""
+    location = table.folder.location
+    late = open_table(location)
+    assert table.append(written(location, rows("orders", 0, range(10))), "app", 0, alone=True)
+    with pytest.raises(CheckpointMismatchError, match="another archive"):
+        late.append(written(location, rows("orders", 0, range(10))), "other", 0, alone=True)
+    assert table.append(written(location, rows("orders", 0, range(10, 20))), "app", 1, alone=True)
     assert len(paths(table)) == 2
 
 
