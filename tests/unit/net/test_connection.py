@@ -6,6 +6,7 @@ import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from unittest.mock import Mock
 
 import pytest
 
@@ -25,8 +26,10 @@ from litemq.net import connection as connection_module
 from litemq.net import event_loop
 from litemq.net import server as server_module
 from litemq.net.client import Peer
+from litemq.net.connection import Connection
 from litemq.net.failures import decode_failure
 from litemq.net.frame import Frame, FrameReader, frame_prefix
+from litemq.net.frame_budget import FrameBudget
 from litemq.net.server import FrameServer, ServerLimits, Session
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 from support.waiting import HANG_S, eventually
@@ -310,6 +313,31 @@ def test_a_reservation_has_the_size_of_the_current_frame() -> None:
         handshake_timeout_ms=AGES_MS,
         idle_timeout_ms=AGES_MS,
     )
+
+
+def test_a_frame_that_waited_for_memory_gives_it_back() -> None:
+    frame = frame_prefix(1, ECHO, 0, 0, 100_000) + bytes(100_000)
+    budget = FrameBudget(len(frame))
+
+    async def test() -> None:
+        def connect() -> Connection:
+            connection = Connection(
+                lambda _connection, _frames: None, lambda *_: None, max_frame_bytes=1 << 20, budget=budget
+            )
+            connection.connection_made(Mock(spec=asyncio.Transport, is_closing=lambda: False))
+            connection.admit()
+            return connection
+
+        first, second = connect(), connect()
+        first.data_received(frame[:-1])
+        second.data_received(frame[:-1])
+        assert budget.is_contended
+        first.data_received(frame[-1:])
+        assert not budget.is_contended
+        second.data_received(frame[-1:])
+        assert budget.reserve("another", len(frame), lambda: None)
+
+    asyncio.run(test())
 
 
 def test_a_frame_that_arrives_byte_by_byte_is_cut_off() -> None:
