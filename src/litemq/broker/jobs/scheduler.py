@@ -150,7 +150,7 @@ class JobScheduler:
                 await asyncio.sleep(0)
         self._grow()
         now = self._clock.wall_ms()
-        if self._near_end < now + _NEAR_MS // 2:
+        if self._near_end <= now + _NEAR_MS // 2:
             self._near_end = now + _NEAR_MS
             slots = np.flatnonzero(self._due < self._near_end)
             self._near = list(zip(self._due[slots].tolist(), slots.tolist(), strict=True))

@@ -23,6 +23,7 @@ from litemq.storage.store import Placed
 from litemq.types import CatchUp, Overlap, RecordKind
 from support.jobs import JobBench
 from support.on_loop import on_loop
+from support.waiting import eventually
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 START = 1_800_000_000_000 // 60_000 * 60_000  # a whole minute
@@ -390,6 +391,19 @@ async def test_ticks_for_a_deleted_topic_are_missed_and_logged(caplog: pytest.Lo
     bench.store.create_topic("reports", 2)
     clock.advance(60)
     assert await bench.fire() == 1
+    bench.close()
+
+
+@on_loop
+async def test_the_scheduler_rests_until_the_next_tick() -> None:
+    clock = _clock()
+    bench = JobBench(clock)
+    await bench.put(expression="0 0 * * *")
+    for _ in range(3):
+        bench.alarms.ring_due()
+        await eventually(lambda: bench.scheduler._task.task is None)
+        assert bench.alarms.ring_due() == 0  # nothing is left to do at this moment
+        clock.advance(60)
     bench.close()
 
 
