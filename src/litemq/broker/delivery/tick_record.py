@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from litemq.broker.dead_letters.writing import DeadDelivery
-from litemq.format.offset_runs import Run, RunSet, pack_runs
+from litemq.format.offset_runs import RunSet, pack_runs
 from litemq.proto.control_pb2 import Control, Grant, LeaseTick, QueueLeases, TryFailed
 from litemq.storage.state import QueueKey
 from litemq.storage.state.delivery.leases import Lease
@@ -20,7 +20,7 @@ class _QueueTick:
     def __init__(self) -> None:
         self.done = RunSet()
         self.released = RunSet()
-        self.grants: dict[tuple[int, int, int], list[Run]] = {}  # by token, deadline and count
+        self.grants: dict[tuple[int, int, int], RunSet] = {}  # by token, deadline and count
 
 
 class TickRecord:
@@ -56,7 +56,10 @@ class TickRecord:
             return
         grants = self._queue(key).grants
         for begin, end, token, deadline, count in leases:
-            grants.setdefault((token, deadline, count), []).append((begin, end))
+            runs = grants.get((token, deadline, count))
+            if runs is None:
+                runs = grants[token, deadline, count] = RunSet()
+            runs.add(begin, end)  # two extensions of a tick may name the same messages
 
     def failed(self, failed: TryFailed, record: bytes | memoryview) -> None:
         """A try of ``record`` has failed, and the next one is due later."""
@@ -83,7 +86,7 @@ class TickRecord:
                 done=pack_runs(queue.done),
                 released=pack_runs(queue.released),
                 grants=[
-                    Grant(offsets=pack_runs(sorted(runs)), token=token, deadline=deadline, count=count)
+                    Grant(offsets=pack_runs(runs), token=token, deadline=deadline, count=count)
                     for (token, deadline, count), runs in queue.grants.items()
                 ],
             )

@@ -164,6 +164,23 @@ def test_an_extended_lease_lasts_longer(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_two_extensions_of_a_lease_in_one_tick(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    async def main() -> None:
+        async with running_broker("memory", tmp_path, clock=clock) as broker:
+            ann = Leaser(broker)
+            await ann.create(queues=1)
+            await ann.send(records(3))
+            got = await ann.ask_for()
+            _pass(broker, clock, 0.9)
+            assert list(await asyncio.gather(ann.extend(*got), ann.extend(*got[1:]))) == [[], []]
+            _pass(broker, clock, 0.9)
+            assert await ann.ask_for() == []
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("cleanly", [True, False])
 def test_leases_outlive_the_broker(cleanly: bool, tmp_path: Path) -> None:
     clock = FakeClock()
