@@ -329,12 +329,11 @@ def test_a_frame_that_waited_for_memory_gives_it_back() -> None:
             return connection
 
         first, second = connect(), connect()
-        first.data_received(frame[:-1])
-        second.data_received(frame[:-1])
-        assert budget.is_contended
-        first.data_received(frame[-1:])
-        assert not budget.is_contended
-        second.data_received(frame[-1:])
+        for connection in (first, second):
+            connection.data_received(frame[:-1])
+        assert budget.is_contended  # the second waits
+        for connection in (first, second):
+            connection.data_received(frame[-1:])
         assert budget.reserve("another", len(frame), lambda: None)
 
     asyncio.run(test())
