@@ -29,6 +29,7 @@ from litemq.clock import SystemClock
 from litemq.errors import CorruptStoreError, StorageError
 from litemq.storage.config import StoreConfig
 from litemq.storage.offline.backup import back_up
+from litemq.storage.offline.backup_folder import BackupFolder
 from litemq.storage.offline.directory_reader import check_data_directory
 from litemq.storage.offline.export_v1 import export_messages
 from litemq.storage.offline.import_v1 import import_messages
@@ -147,13 +148,16 @@ def _as_json(message: Inspected) -> dict[str, object]:
 
 @app.command("verify")
 def verify(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Data directory, or folder of backups.")],
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Verify a data directory and report damage by file and byte.
+    """Verify a data directory or a folder of backups, and report damage by file and byte.
 
     Exits with 1 if anything is damaged.
     """
+    if (directory / "backups").is_dir():
+        _verify_backups(BackupFolder(directory), output)
+        return
     with _progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
         task = progress.add_task("verify")
         found = verify_directory(
@@ -186,6 +190,20 @@ def verify(
                 f"{found.above_checkpoint_bytes} bytes above the checkpoint will be checked at the next start\n"
             )
     if found.findings:
+        raise typer.Exit(1)
+
+
+def _verify_backups(folder: BackupFolder, output: OutputFormat) -> None:
+    with _progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
+        task = progress.add_task("verify")
+        damage = folder.verify(lambda path: progress.update(task, description=f"verify {path.name}"))
+    count = len(folder.names())
+    if output is not OutputFormat.TABLE:
+        write_value({"backups": count, "findings": _damage_as_json(damage)}, output)
+    else:
+        _print_damage(damage)
+        sys.stdout.write(f"{count} backups: {f'{len(damage)} problems found' if damage else 'no damage found'}\n")
+    if damage:
         raise typer.Exit(1)
 
 
@@ -266,11 +284,14 @@ def backup(
                 "bytes": size,
                 "copied_bytes": done.copied_bytes,
                 "damage": _damage_as_json(done.damage),
+                "replaced": _damage_as_json(done.replaced),
             },
             output,
         )
     else:
         _print_damage(done.damage)
+        for error in done.replaced:
+            sys.stdout.write(f"{error.path}: byte {error.offset}: {error.reason}; earlier backups need this file\n")
         sys.stdout.write(f"backup {made.name}: {size} bytes of log, {done.copied_bytes} of them new\n")
     if done.damage:
         raise typer.Exit(1)

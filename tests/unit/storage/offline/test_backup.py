@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,11 @@ from litemq.storage.files.lock import DirectoryLock
 from litemq.storage.log.checkpoint import Checkpoint
 from litemq.storage.offline import backup as backing_up
 from litemq.storage.offline.backup import back_up
+from litemq.storage.offline.backup_folder import BackupFolder
 from litemq.storage.offline.restore import restore
 from litemq.storage.offline.verify import verify_directory
 from litemq.storage.state import QueueKey
-from support.stores import open_store, read_bodies, rows_of, send_bodies
+from support.stores import CONFIG, open_store, read_bodies, rows_of, send_bodies
 
 
 @pytest.fixture
@@ -147,7 +149,7 @@ def test_an_interrupted_backup_leaves_the_earlier_ones(
     def stop(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(backing_up, "_write", stop)
+    monkeypatch.setattr(BackupFolder, "write", stop)
     with pytest.raises(KeyboardInterrupt):
         back_up(tmp_path / "data", target, FakeClock())
     monkeypatch.undo()
@@ -178,10 +180,133 @@ def test_damage_is_reported(store: DiskStore, tmp_path: Path) -> None:
     with damaged.open("r+b") as file:
         file.seek(9000)
         file.write(b"\xff\xff")
-    with pytest.raises(CorruptStoreError, match="checksum of the backup"):
-        restore(target, tmp_path / "new", FakeClock())
-    assert not (tmp_path / "new").exists()
-    assert not (tmp_path / ".new.restoring").exists()
+    _, rebuilt = restore(target, tmp_path / "new", FakeClock())
+    assert (len(rebuilt.damage), rebuilt.messages) == (2, 98)
+    damaged.unlink()
+    with pytest.raises(CorruptStoreError, match="the file is missing"):
+        restore(target, tmp_path / "newer", FakeClock())
+    assert not (tmp_path / "newer").exists()
+    assert not (tmp_path / ".newer.restoring").exists()
+
+
+def test_another_log_of_the_same_age_is_copied_anew(store: DiskStore, tmp_path: Path) -> None:
+    target = tmp_path / "backups"
+    _send(store, 0, 120)
+    first = back_up(tmp_path / "data", target, FakeClock()).backup.name
+    store.close()
+    shutil.rmtree(tmp_path / "data")
+    again = open_store(tmp_path / "data")  # same host, same epoch, and longer than the first
+    again.create_topic("orders", 1)
+    _send(again, 1000, 200)
+    second = back_up(tmp_path / "data", target, FakeClock()).backup.name
+    again.close()
+    assert _restored(target, tmp_path / "restored", first) == list(range(120))
+    assert _restored(target, tmp_path / "restored", second) == list(range(1000, 1200))
+
+
+@pytest.mark.parametrize("more", [1, 60])
+def test_a_restored_log_that_begins_its_epoch_where_the_other_did(store: DiskStore, tmp_path: Path, more: int) -> None:
+    target = tmp_path / "backups"
+    _send(store, 0, 60)
+    first = back_up(tmp_path / "data", target, FakeClock()).backup.name
+    store.abandon()  # as a killed broker does
+    restore(target, tmp_path / "other", FakeClock(), name=first)
+    store = open_store(tmp_path / "data")
+    _send(store, 60, more)
+    second = back_up(tmp_path / "data", target, FakeClock()).backup.name
+    store.close()
+    other = open_store(tmp_path / "other")
+    _send(other, 1000, 60)
+    third = back_up(tmp_path / "other", target, FakeClock()).backup.name
+    other.close()
+    expected = {first: range(60), second: range(60 + more), third: [*range(60), *range(1000, 1060)]}
+    for name, numbers in expected.items():
+        assert _restored(target, tmp_path / "restored", name) == list(numbers)
+
+
+def test_a_folder_is_for_one_broker(tmp_path: Path) -> None:
+    for name in ("alpha", "beta"):
+        store = DiskStore(tmp_path / name, CONFIG, FakeClock(), broker_name=name)
+        store.close()
+    back_up(tmp_path / "alpha", tmp_path / "backups", FakeClock())
+    with pytest.raises(InvalidArgumentError, match="has backups of broker 'alpha'"):
+        back_up(tmp_path / "beta", tmp_path / "backups", FakeClock())
+
+
+def _truncate(file: Path) -> None:
+    with file.open("r+b") as opened:
+        opened.truncate(3000)
+
+
+def _flip(file: Path) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(30_000)
+        opened.write(b"\xff\xff")
+
+
+@pytest.mark.parametrize("which", [0, -1])
+@pytest.mark.parametrize("damage", [_truncate, _flip, Path.unlink])
+def test_damaged_files_of_the_folder_are_copied_again(
+    store: DiskStore, tmp_path: Path, damage: Callable[[Path], None], which: int
+) -> None:
+    target = tmp_path / "backups"
+    _send(store, 0, 110)
+    made = back_up(tmp_path / "data", target, FakeClock()).backup
+    assert len(made.segments) > 1
+    file = target / "segments" / made.segments[which].file
+    damage(file)
+    result = CliRunner().invoke(app, ["store", "verify", str(target)])
+    assert result.exit_code == 1
+    assert f"{file}: byte" in result.stdout
+    _send(store, 110, 10)
+    done = back_up(tmp_path / "data", target, FakeClock(), keep=1)
+    store.close()
+    assert [error.path for error in done.replaced] == [str(file)]
+    assert _restored(target, tmp_path / "restored") == list(range(120))
+    result = CliRunner().invoke(app, ["store", "verify", str(target)])
+    assert (result.exit_code, result.stdout) == (0, "1 backups: no damage found\n")
+
+
+def test_a_damaged_description_stops_no_other_backup(
+    store: DiskStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = tmp_path / "backups"
+    _send(store, 0, 60)
+    first = back_up(tmp_path / "data", target, FakeClock()).backup
+    (target / "backups" / f"{first.name}.json").write_text("{")
+    result = CliRunner().invoke(app, ["store", "verify", str(target)])
+    assert result.exit_code == 1
+    second = back_up(tmp_path / "data", target, FakeClock(), keep=1).backup
+    store.close()
+    assert "delete its description" in caplog.text
+    assert second.name > first.name
+    assert {path.name for path in (target / "segments").iterdir()} > {each.file for each in second.segments}
+    assert _restored(target, tmp_path / "restored") == list(range(60))
+
+
+def test_files_of_others_stay(store: DiskStore, tmp_path: Path) -> None:
+    target = tmp_path / "backups"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("precious")
+    _send(store, 0, 10)
+    with pytest.raises(InvalidArgumentError, match="is not empty"):
+        back_up(tmp_path / "data", tmp_path / "full", FakeClock())
+    with pytest.raises(InvalidArgumentError, match="is a file"):
+        back_up(tmp_path / "data", tmp_path / "full" / "mine.txt", FakeClock())
+    back_up(tmp_path / "data", target, FakeClock())
+    (target / "segments" / "mine.txt").write_text("precious")
+    back_up(tmp_path / "data", target, FakeClock(), keep=1)
+    store.close()
+    assert (target / "segments" / "mine.txt").exists()
+
+
+@pytest.mark.parametrize("content", [b"", bytes(64)])
+def test_a_directory_without_epochs_is_refused(store: DiskStore, tmp_path: Path, content: bytes) -> None:
+    store.checkpoint()
+    (tmp_path / "data" / "epochs").write_bytes(content)
+    with pytest.raises(CorruptStoreError, match="no valid epoch"):
+        back_up(tmp_path / "data", tmp_path / "backups", FakeClock())
+    store.close()
 
 
 def test_wrong_arguments_are_refused(store: DiskStore, tmp_path: Path) -> None:
@@ -198,6 +323,8 @@ def test_wrong_arguments_are_refused(store: DiskStore, tmp_path: Path) -> None:
         restore(target, tmp_path / "new", FakeClock(), name="yesterday")
     with pytest.raises(InvalidArgumentError, match="not empty"):
         restore(target, data, FakeClock())
+    with pytest.raises(InvalidArgumentError, match="inside the folder"):
+        restore(target, target / "new", FakeClock())
     lock = DirectoryLock(target)
     with pytest.raises(StoreLockedError):
         back_up(data, target, FakeClock())
