@@ -179,10 +179,12 @@ def test_a_slow_member_under_kills(tmp_path: Path) -> None:
                 nonlocal rebalances
                 while True:
                     member = Member(three, acked)
-                    while not member.consumer.assignment:  # noqa: ASYNC110
-                        await asyncio.sleep(0.01)
-                    await asyncio.sleep(0.5)
-                    await member.close()
+                    try:
+                        while not member.consumer.assignment:  # noqa: ASYNC110
+                            await asyncio.sleep(0.01)
+                        await asyncio.sleep(0.5)
+                    finally:  # also if it is cancelled: a member that takes nothing would hold its queues
+                        await member.close()
                     rebalances += 1
 
             work = [asyncio.create_task(produce()), asyncio.create_task(come_and_go())]
