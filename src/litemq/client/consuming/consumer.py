@@ -235,7 +235,13 @@ class Consumer(Feed):
         """
         if self._started and self._commits and not self.is_closed:
             self.stop()
-            await self._commit_as_member()
+            try:
+                await self._commit_as_member()
+            except asyncio.CancelledError:
+                # It delivers nothing any more. Without heartbeats, its queues go to other members.
+                for task in self._tasks.values():
+                    task.cancel()
+                raise
         await super().close()
 
     async def _commit_as_member(self) -> None:
