@@ -100,6 +100,29 @@ fuzz *args:
     done
     exit $status
 
+# Fuzz the frame parser and every network handler, two targets at a time: just fuzz-net --minutes 10
+fuzz-net *args:
+    #!/usr/bin/env bash
+    set -eu
+    status=0
+    run() { # run TARGET ARGUMENTS…
+        {{bin}}/python -m fuzz.network "$@" >fuzz/$1.log 2>&1
+    }
+    for pair in "frames broker" "nameserver disk"; do
+        read -r first second <<<"$pair"
+        run $first "$@" & one=$!
+        run $second "$@" & other=$!
+        wait $one || status=1
+        wait $other || status=1
+    done
+    for target in frames broker nameserver disk; do
+        echo "== $target"
+        grep -oE "cov: [0-9]+" fuzz/$target.log | tail -1 || true
+        sed -n '/^opcode /,$p' fuzz/$target.log
+        grep -qE "^$target: .* executions" fuzz/$target.log || tail -20 fuzz/$target.log
+    done
+    exit $status
+
 # Run the tests of the format and the wire with the loops in C under AddressSanitizer and UBSan
 sanitize *args:
     #!/usr/bin/env bash

@@ -1,0 +1,1 @@
+"""Servers without sockets and in virtual time, for the fuzzer of the network."""
