@@ -34,7 +34,7 @@ class ProjectionRepair:
         """
         parts = self._parts
         with parts.maintaining:
-            if (key, first) not in parts.queues.holes:
+            if (key, first) not in parts.queues.holes and not self._finds_hole(key, first):
                 try:
                     parts.queue_reader.read(key, first, max_messages, 1)
                 except DamagedQueueError:
@@ -45,6 +45,33 @@ class ProjectionRepair:
                 # Most likely the first damaged record after the record before it.
                 known = parts.damage.first_from(hole)
                 raise known or corrupt_at(parts.log, hole, f"the record at offset {first} is lost") from error
+
+    def _finds_hole(self, key: QueueKey, first: int) -> bool:
+        """Return whether the entry at offset ``first`` marks a damaged record of the log.
+
+        A rebuild before this start has left the mark. If so, note the hole.
+        """
+        parts = self._parts
+        confirmed = parts.flusher.flushed
+        try:
+            entries = parts.queue_reader.entries(key, first, 1, confirmed)
+        except DamagedQueueError:
+            return False
+        if entries.size == 0 or entries["size"][0] or not entries["log_offset"][0]:
+            return False
+        begin = int(entries["log_offset"][0])
+        damage: list[CorruptStoreError] = []
+        for window in read_log(parts.log, begin, confirmed, on_damage=damage.append):
+            header = window.columns.header
+            ours = (header["topic_id"] == key.topic_id) & (header["queue_id"] == key.queue_id)
+            if (header["queue_offset"][ours] == first).any():
+                return False
+            if damage or ours.any():
+                break
+        if damage:
+            parts.queues.holes[key, first] = begin
+            parts.damage.add(damage[0])
+        return bool(damage)
 
     def _rebuild_queues(self) -> None:
         """Rebuild all queues from the log while the old queues serve.

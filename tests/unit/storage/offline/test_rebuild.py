@@ -229,7 +229,9 @@ def crashed(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("is_rebuilt", [False, True])
 @pytest.mark.parametrize("last", [False, True])
-def test_a_damaged_message_is_a_hole_when_the_state_is_replayed(crashed: Path, *, is_rebuilt: bool, last: bool) -> None:
+def test_a_damaged_message_is_a_hole_when_the_state_is_replayed(
+    crashed: Path, caplog: pytest.LogCaptureFixture, *, is_rebuilt: bool, last: bool
+) -> None:
     _damage_record(crashed, RecordKind.MESSAGE, last=last)
     _lose_state(crashed)
     if is_rebuilt:
@@ -244,6 +246,11 @@ def test_a_damaged_message_is_a_hole_when_the_state_is_replayed(crashed: Path, *
         store.read_queue(key, 29 if last else 0, 1)
     assert store.append(bytearray(encode_record(Record("orders", b"new"))), 16, 0).queue_offsets.tolist() == [30]
     store.close()
+    again = DiskStore(crashed, CONFIG, FakeClock(), host="here")
+    with pytest.raises(CorruptStoreError, match=r"producer-crc|lost"):
+        again.read_queue(key, 29 if last else 0, 1)
+    again.close()
+    assert "rebuilding the queues" not in caplog.text  # the hole is known, also after a restart
 
 
 @pytest.mark.parametrize("header", [False, True])
