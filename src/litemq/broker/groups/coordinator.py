@@ -109,7 +109,7 @@ class GroupCoordinator(QueueListener):
         self._numbers = count(clock.wall_ms() << 20)  # never repeats a number, also after a restart
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
-        self._budget = RebalanceBudget()
+        self._budget = RebalanceBudget(clock)
         self._stale: dict[GroupTopic, None] = {}  # to be rebalanced, in this order
         self._rebalance_timer: asyncio.TimerHandle | None = None
         self._is_late = False  # the timer fired late, and was set again to let members be heard
@@ -168,7 +168,7 @@ class GroupCoordinator(QueueListener):
                 self._numbers,
                 broker=self._broker,
                 zone=self._zone,
-                may_rebalance=self._may_rebalance,
+                budget=self._budget,
             )
         members, memberships = len(membership.members), len(self._caller_sessions.get(caller, ()))
         if name not in membership.members and (
@@ -363,11 +363,8 @@ class GroupCoordinator(QueueListener):
 
     # Rebalancing that was put off -----------------------------------------------------------------
 
-    def _may_rebalance(self, work: int) -> bool:
-        return self._budget.take(work, self._clock.elapsed_ns())
-
     def _rebalance_later(self) -> None:
-        wait_s = self._budget.wait_ns(self._clock.elapsed_ns()) / 1e9
+        wait_s = self._budget.wait_ns() / 1e9
         self._rebalance_timer = self._loop.call_later(wait_s, self._rebalance_stale)
 
     def _rebalance_stale(self) -> None:
@@ -377,7 +374,7 @@ class GroupCoordinator(QueueListener):
             group_topic = next(iter(self._stale))
             membership = self._memberships.get(group_topic)
             if membership is not None and membership.is_stale:
-                if not self._may_rebalance(len(membership.queues) + len(membership.members)):
+                if not self._budget.take(membership.work):
                     self._rebalance_later()
                     return
                 self._publish(group_topic, membership, membership.rebalance())

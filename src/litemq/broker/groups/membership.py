@@ -5,7 +5,7 @@ A queue has one owner. Each owner gets a new *generation*, by which late request
 are refused. A queue changes its owner in two steps: the owner is asked to release it, and the next
 one gets it when that is done or the owner's session has ended. Other members are not involved.
 
-Each change of members rebalances the queues, unless ``may_rebalance`` refuses the work. Then the
+Each change of members rebalances the queues, unless the budget refuses the work. Then the
 membership is *stale* until ``rebalance`` is called: members keep what they own.
 
 A session ends when its member was silent for the session's timeout. If its connection is lost, the
@@ -14,14 +14,14 @@ member has a short grace period to continue on another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from litemq.broker.groups.assignment import Candidate, Strategy, assign
 from litemq.errors import InvalidArgumentError, NotGroupMemberError
 from litemq.storage.state import QueueKey
 
-__all__ = ["Changes", "Member", "Membership", "QueueOwner"]
+__all__ = ["Changes", "Member", "Membership", "QueueOwner", "WorkBudget"]
 
 
 class QueueOwner(NamedTuple):
@@ -56,6 +56,14 @@ class Member:
         self.version = 0  # of its assignment
 
 
+class WorkBudget(Protocol):
+    """Limits the work of rebalancing."""
+
+    def take(self, work: int) -> bool:
+        """Return whether ``work`` may be done now: queues and members to look at."""
+        ...
+
+
 class Membership:
     """Assigns ``queues`` to members. All times are nanoseconds of one monotonic clock."""
 
@@ -66,14 +74,14 @@ class Membership:
         *,
         broker: str = "",
         zone: str = "",
-        may_rebalance: Callable[[int], bool] = lambda _work: True,
+        budget: WorkBudget | None = None,
     ) -> None:
-        """``numbers`` never repeats a number."""
+        """``numbers`` never repeats a number. Without a ``budget``, all work is done at once."""
         self.members: dict[str, Member] = {}
         self.owners: dict[QueueKey, QueueOwner] = {}
         self.is_stale = False
         self._queues_of: dict[str, dict[QueueKey, QueueOwner]] = {}  # ``owners`` by member
-        self._may_rebalance = may_rebalance
+        self._budget = budget
         self.strategy = Strategy.AVERAGE
         self._queues = tuple(queues)
         self._known = frozenset(queues)
@@ -182,6 +190,11 @@ class Membership:
         return self._queues
 
     @property
+    def work(self) -> int:
+        """The work of rebalancing: the number of queues and members."""
+        return len(self._queues) + len(self.members)
+
+    @property
     def next_end_ns(self) -> int | None:
         """The next time at which a session of a silent member ends, or gathering ends."""
         ends = [member.until_ns for member in self.members.values()]
@@ -211,7 +224,7 @@ class Membership:
             del self._queues_of[member]
 
     def _rebalance(self) -> Changes:
-        self.is_stale = not self._may_rebalance(len(self._queues) + len(self.members))
+        self.is_stale = self._budget is not None and not self._budget.take(self.work)
         return Changes() if self.is_stale else self.rebalance()
 
     def rebalance(self) -> Changes:

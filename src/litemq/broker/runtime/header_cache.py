@@ -1,6 +1,4 @@
-"""What was parsed from the headers of requests, which repeat: few clients, always the same
-bytes.
-"""
+"""A cache of parsed request headers, which repeat: few clients send always the same bytes."""
 
 from __future__ import annotations
 

@@ -47,7 +47,12 @@ class Groups(RuleBasedStateMachine):
         self.generations: dict[int, tuple[QueueKey, str]] = {}
 
     def _membership(self) -> Membership:
-        return Membership(QUEUES, self.numbers, may_rebalance=lambda _work: not self.is_busy)
+        return Membership(QUEUES, self.numbers, budget=self)
+
+    def take(self, work: int) -> bool:
+        """Act as the budget of rebalancing."""
+        assert work >= len(QUEUES)
+        return not self.is_busy
 
     def _check(self, before: dict[QueueKey, int], changes: Changes) -> None:
         """Check that kept queues keep their generation; only changed members hear of a change."""

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from litemq.broker.groups.rebalance_budget import RebalanceBudget
-
-SECOND = 1_000_000_000
+from litemq.clock import FakeClock
 
 
 def test_a_burst_is_followed_by_a_rate() -> None:
-    budget = RebalanceBudget()
+    clock = FakeClock()
+    budget = RebalanceBudget(clock)
     burst = 0
-    while budget.take(4096, 0):
+    while budget.take(4096):
         burst += 1
     assert burst == 16
     later = 0
-    for now in range(0, 10 * SECOND, SECOND // 100):
-        later += budget.take(4096, now)
+    for _ in range(1000):
+        clock.advance(0.01)
+        later += budget.take(4096)
     assert 600 < later < 660
 
 
 def test_work_larger_than_the_burst_is_done_and_paid_for() -> None:
-    budget = RebalanceBudget()
-    assert budget.take(1_000_000, 0)
-    assert not budget.take(1, SECOND)
-    wait = budget.wait_ns(SECOND)
-    assert not budget.take(1, SECOND + wait - SECOND // 1000)
-    assert budget.take(1, SECOND + wait)
+    clock = FakeClock()
+    budget = RebalanceBudget(clock)
+    assert budget.take(1_000_000)
+    clock.advance(1)
+    assert not budget.take(1)
+    wait_s = budget.wait_ns() / 1e9
+    clock.advance(wait_s - 0.001)
+    assert not budget.take(1)
+    clock.advance(0.001001)
+    assert budget.take(1)
