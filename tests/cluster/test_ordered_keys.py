@@ -7,7 +7,6 @@ No message of a key begins before the one before it is done: handled, or a dead 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
 from collections import Counter, defaultdict
@@ -18,13 +17,12 @@ from typing import Final
 import pytest
 
 from litemq.client.async_client import AsyncClient
-from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 from support.chaos_cluster import BETWEEN_KILLS, cluster, kill_in_turn
 from support.chaos_length import SECONDS, SETTLE_S
 from support.history import Name
 from support.ordered_worker import GROUP, MAX_RETRIES, TOPIC, is_poisoned
-from support.worker_processes import WorkerProcesses
+from support.worker_processes import WorkerProcesses, drained
 
 KEYS: Final = 12
 IN_FLIGHT: Final = 4  # of each key
@@ -54,19 +52,6 @@ async def kill_workers(workers: WorkerProcesses, seconds: float) -> int:
         workers.kill_one()
         kills += 1
     return kills
-
-
-async def drained(mq: AsyncClient) -> None:
-    """Wait until no message of the group is left."""
-    until = time.monotonic() + SETTLE_S
-    last: object = None
-    while time.monotonic() < until:
-        with contextlib.suppress(LiteMQError):
-            last = facts = await mq.admin.describe_group(GROUP)
-            if facts.lag == facts.waiting_tries == 0:
-                return
-        await asyncio.sleep(0.2)
-    raise AssertionError(f"not drained within {SETTLE_S:g} s: {last}")
 
 
 async def stored(mq: AsyncClient) -> dict[str, list[int]]:
@@ -123,7 +108,7 @@ def test_retried_messages_keep_the_order_of_their_keys(tmp_path: Path) -> None:
                         kill_workers(workers, SECONDS),
                         *(send(mq, f"k{number}", SECONDS) for number in range(KEYS)),
                     )
-                    await drained(mq)
+                    await drained(mq, GROUP)
                 log, letters, lines = await stored(mq), await dead(mq), workers.lines()
             messages = {(key, number) for key, numbers in log.items() for number in numbers}
             poisoned = {(key, number) for key, number in messages if is_poisoned(number)}

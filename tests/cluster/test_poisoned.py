@@ -7,7 +7,6 @@ Every message still ends once.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
 from collections import Counter
@@ -16,13 +15,12 @@ from typing import Final
 
 from litemq.client.async_client import AsyncClient
 from litemq.client.dead_letters.dead_letter import DeadLetter
-from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 from support import poisoned_worker
 from support.chaos_length import SECONDS, SETTLE_S
 from support.poisoned_worker import GROUP, HEALED, TOPIC
 from support.processes import ServerProcess
-from support.worker_processes import WorkerProcesses
+from support.worker_processes import WorkerProcesses, drained
 
 PER_SECOND: Final = 100
 WORKERS: Final = 2
@@ -54,19 +52,6 @@ async def kill(broker: ServerProcess, workers: WorkerProcesses, seconds: float) 
                 await asyncio.sleep(0.02)
             next_broker = time.monotonic() + 5
     return of_workers, of_broker
-
-
-async def drained(mq: AsyncClient) -> None:
-    """Wait until no message of the group is left, in flight or to be retried."""
-    until = time.monotonic() + SETTLE_S
-    last: object = None
-    while time.monotonic() < until:
-        with contextlib.suppress(LiteMQError):
-            last = facts = await mq.admin.describe_group(GROUP)
-            if facts.lag == facts.waiting_tries == 0:
-                return
-        await asyncio.sleep(0.2)
-    raise AssertionError(f"not drained within {SETTLE_S:g} s: {last}")
 
 
 def number_of(dead_letter: DeadLetter) -> int:
@@ -103,7 +88,7 @@ def test_every_message_ends_once(tmp_path: Path) -> None:
                     count, (of_workers, of_broker) = await asyncio.gather(
                         send(mq, SECONDS), kill(broker, workers, SECONDS)
                     )
-                    await drained(mq)
+                    await drained(mq, GROUP)
                     dead, handled = await dead_numbers(mq), handled_by(workers)
                     everything = set(range(count))
                     poisoned = {
@@ -130,7 +115,7 @@ def test_every_message_ends_once(tmp_path: Path) -> None:
                         transform=lambda dead_letter: b"%d " % number_of(dead_letter) + HEALED
                     )
                     done = await redrive.wait()
-                    await drained(mq)
+                    await drained(mq, GROUP)
                     again = handled_by(workers)
                     print(f"  redriven {done}", flush=True)  # noqa: T201
                     assert done.done == len(dead)

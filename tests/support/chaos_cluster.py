@@ -14,8 +14,13 @@ BETWEEN_KILLS: Final = 3.0
 
 
 @contextlib.contextmanager
-def cluster(directory: Path) -> Iterator[tuple[ServerProcess, dict[str, ServerProcess]]]:
-    """Run a NameServer with default settings and two brokers."""
+def cluster(
+    directory: Path, a: Path | None = None, *, a_descriptors: int = 0
+) -> Iterator[tuple[ServerProcess, dict[str, ServerProcess]]]:
+    """Run a NameServer with default settings and two brokers.
+
+    Broker ``a`` may have its data in another folder, and a limit of descriptors.
+    """
     with contextlib.ExitStack() as stack:
         names = stack.enter_context(ServerProcess("nameserver", directory / "names.log", data_path=directory / "names"))
         brokers = {
@@ -26,11 +31,12 @@ def cluster(directory: Path) -> Iterator[tuple[ServerProcess, dict[str, ServerPr
                     broker_id=name,
                     broker_name=name,
                     nameserver=names.address,
-                    data_path=directory / name,
+                    data_path=folder / name,
                     file_size="64MiB",
+                    max_descriptors=descriptors,
                 )
             )
-            for name in ("a", "b")
+            for name, folder, descriptors in (("a", a or directory, a_descriptors), ("b", directory, 0))
         }
         yield names, brokers
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from litemq.client.async_client import AsyncClient
+from litemq.errors import LiteMQError
+from support.chaos_length import SETTLE_S
 
 
 class WorkerProcesses:
@@ -53,3 +59,16 @@ class WorkerProcesses:
     def lines(self) -> list[str]:
         """Return the record so far. A line is written completely, also if its worker is killed."""
         return self.record.read_text().splitlines()
+
+
+async def drained(mq: AsyncClient, group: str) -> None:
+    """Wait until no message of ``group`` is left, in flight or to be retried."""
+    until = time.monotonic() + SETTLE_S
+    last: object = None
+    while time.monotonic() < until:
+        with contextlib.suppress(LiteMQError):
+            last = facts = await mq.admin.describe_group(group)
+            if facts.lag == facts.waiting_tries == 0:
+                return
+        await asyncio.sleep(0.2)
+    raise AssertionError(f"not drained within {SETTLE_S:g} s: {last}")

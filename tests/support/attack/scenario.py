@@ -7,12 +7,11 @@ decides transactions. Each part of it records a history, and a checker knows wha
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -22,7 +21,7 @@ from support import chaos_load, time_chaos
 from support.attack.bystander import Bystander, Sample
 from support.attack.damage import damage_projections
 from support.attack.lease_load import LeaseLoad
-from support.chaos_cluster import until_ready
+from support.chaos_cluster import cluster, until_ready
 from support.chaos_load import TOPIC, ChaosLoad
 from support.history import Name, Outcome, problems
 from support.hostile import Hostile
@@ -229,7 +228,7 @@ async def attack(
     disk = directory / "disk"
     disk.mkdir(parents=True)
     has_small_disk = _mount(disk)
-    with _cluster(directory) as (names, brokers):
+    with cluster(directory, disk, a_descriptors=_DESCRIPTORS) as (names, brokers):
         scenario = Scenario(names, brokers, directory, has_small_disk, Random(seed), on_progress)
         url = f"litemq://{names.address}"
         load, chaos, leasing = ChaosLoad(url), TimeChaos(url), LeaseLoad(TOPIC)
@@ -275,29 +274,6 @@ def _check(findings: Findings, load: ChaosLoad, chaos: TimeChaos, leasing: Lease
     }
     for error, times in Counter(load.errors + chaos.errors + leasing.errors).most_common(6):
         findings.figures[f"{times} x"] = error[:160]
-
-
-@contextlib.contextmanager
-def _cluster(directory: Path) -> Iterator[tuple[ServerProcess, dict[str, ServerProcess]]]:
-    """Run a NameServer and two brokers; the data of broker ``a`` is on the small disk."""
-    with contextlib.ExitStack() as stack:
-        names = stack.enter_context(ServerProcess("nameserver", directory / "names.log", data_path=directory / "names"))
-        brokers = {
-            name: stack.enter_context(
-                ServerProcess(
-                    "broker",
-                    directory / f"{name}.log",
-                    broker_id=name,
-                    broker_name=name,
-                    nameserver=names.address,
-                    data_path=folder / name,
-                    file_size="64MiB",
-                    max_descriptors=_DESCRIPTORS if name == "a" else 0,
-                )
-            )
-            for name, folder in (("a", directory / "disk"), ("b", directory))
-        }
-        yield names, brokers
 
 
 def _mount(folder: Path) -> bool:

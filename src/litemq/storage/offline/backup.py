@@ -25,13 +25,19 @@ from litemq.storage.log.checkpoint import Checkpoint, read_checkpoint
 from litemq.storage.log.epochs import Epoch, read_epochs
 from litemq.storage.log.reader import read_log
 from litemq.storage.log.segment import segment_path
-from litemq.storage.offline.backup_folder import Backup, BackupFolder, BackupLog, BackupSegment, checksum_of
+from litemq.storage.offline.backup_folder import (
+    Backup,
+    BackupFolder,
+    BackupLog,
+    BackupSegment,
+    checksum_of,
+    read_chunks,
+)
 from litemq.storage.offline.directory_reader import check_data_directory
 from litemq.storage.state.persistence.topics_file import read_topics
 
 __all__ = ["BackedUp", "back_up"]
 
-_CHUNK: Final = 4 << 20
 _HEAD: Final = 64 << 10  # compared of each segment: store times and ids differ between two logs
 _ATTEMPTS: Final = 5  # retention may remove a segment before it is opened
 
@@ -205,14 +211,10 @@ class _Copier:
             return before
         source = self._source(before)
         file = DISK.open(self._folder.segment(before.file), create=True)
-        at, checksum = before.bytes, before.crc32c
-        while at < length:
-            data = source.read(min(_CHUNK, length - at), at)
-            if not data:
-                raise CorruptStoreError(str(source.path), at, "the file is shorter than what was flushed to it")
+        checksum = before.crc32c
+        for at, data in read_chunks(source, before.bytes, length, "the file is shorter than what was flushed to it"):
             file.write(data, at)
             checksum = crc32c(data, checksum)
-            at += len(data)
             self._copied += len(data)
             self._on_copied(self._copied, total)
         file.sync()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +23,7 @@ from litemq.storage.files.disk import DISK, READ_ONLY, OpenFile
 from litemq.storage.log.epochs import Epoch
 from litemq.storage.log.segment import Segment
 
-__all__ = ["Backup", "BackupFolder", "BackupLog", "BackupSegment", "checksum_of"]
+__all__ = ["Backup", "BackupFolder", "BackupLog", "BackupSegment", "checksum_of", "read_chunks"]
 
 _CHUNK: Final = 4 << 20
 _VERSION: Final = 1
@@ -93,13 +93,20 @@ class BackupFolder:
 
     def readable(self) -> list[Backup]:
         """Return the backups, oldest first, without those whose description is damaged."""
-        backups = []
+        backups, damage = self._load()
+        for error in damage:
+            _LOG.warning("%s. This backup cannot be restored: delete its description", error)
+        return backups
+
+    def _load(self) -> tuple[list[Backup], list[CorruptStoreError]]:
+        """Read all descriptions; return the backups, and the errors of damaged ones."""
+        backups, damage = [], []
         for name in self.names():
             try:
                 backups.append(self._read(name))
             except CorruptStoreError as error:
-                _LOG.warning("%s. This backup cannot be restored: delete its description", error)
-        return backups
+                damage.append(error)
+        return backups, damage
 
     def _read(self, name: str) -> Backup:
         path = self.path / "backups" / f"{name}.json"
@@ -130,13 +137,13 @@ class BackupFolder:
 
     def prune(self, keep: int | None) -> None:
         """Remove all but the latest ``keep`` backups, and segments that no backup needs."""
-        backups = self.readable()
+        backups, damage = self._load()
         kept = backups if keep is None else backups[-keep:]
         for backup in backups[: len(backups) - len(kept)]:
             DISK.unlink(self.path / "backups" / f"{backup.name}.json")
         DISK.sync_directory(self.path / "backups")
-        if len(backups) < len(self.names()) + len(backups) - len(kept):
-            return  # the others cannot be read, and may need segments that seem unneeded
+        if damage:
+            return  # damaged descriptions may need segments that seem unneeded
         needed = {segment.file for backup in kept for segment in backup.segments}
         for path in (self.path / "segments").iterdir():
             if _SEGMENT_FILE.fullmatch(path.name) and path.name not in needed:
@@ -157,13 +164,8 @@ class BackupFolder:
 
     def verify(self, on_file_checked: Callable[[Path], None] = lambda _path: None) -> list[CorruptStoreError]:
         """Read all backups; return their damage."""
-        found = []
-        for name in self.names():
-            try:
-                self._read(name)
-            except CorruptStoreError as error:
-                found.append(error)
-        segments = dict.fromkeys(segment for backup in self.readable() for segment in backup.segments)
+        backups, found = self._load()
+        segments = dict.fromkeys(segment for backup in backups for segment in backup.segments)
         for segment in segments:
             on_file_checked(self.segment(segment.file))
             damage = self.damage(segment)
@@ -190,13 +192,23 @@ class BackupLog:
         return self.segment_of(begin).read(begin, min(end, self._end))
 
 
+def read_chunks(file: OpenFile, begin: int, end: int, reason: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the bytes from ``begin`` to ``end`` in chunks, each with its position.
+
+    Raise ``CorruptStoreError`` with ``reason`` if the file is shorter.
+    """
+    at = begin
+    while at < end:
+        data = file.read(min(_CHUNK, end - at), at)
+        if not data:
+            raise CorruptStoreError(str(file.path), at, reason)
+        yield at, data
+        at += len(data)
+
+
 def checksum_of(file: OpenFile, length: int) -> int:
     """Return the checksum of the first ``length`` bytes of a file; raise if it has fewer."""
-    at = checksum = 0
-    while at < length:
-        data = file.read(min(_CHUNK, length - at), at)
-        if not data:
-            raise CorruptStoreError(str(file.path), at, f"the file has fewer than {length} bytes")
+    checksum = 0
+    for _, data in read_chunks(file, 0, length, f"the file has fewer than {length} bytes"):
         checksum = crc32c(data, checksum)
-        at += len(data)
     return checksum

@@ -6,7 +6,6 @@ import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 from litemq.clock import Clock
 from litemq.errors import CorruptStoreError, InvalidArgumentError
@@ -16,13 +15,12 @@ from litemq.storage.files.disk import DISK, READ_ONLY
 from litemq.storage.log.checkpoint import Checkpoint, CheckpointFile
 from litemq.storage.log.epochs import EpochFile
 from litemq.storage.log.segment import Segment
-from litemq.storage.offline.backup_folder import Backup, BackupFolder, BackupSegment
+from litemq.storage.offline.backup_folder import Backup, BackupFolder, BackupSegment, read_chunks
 from litemq.storage.offline.rebuild import Rebuilt, rebuild_directory
 from litemq.storage.state.persistence.topics_file import TopicList, write_topics
 
 __all__ = ["restore"]
 
-_CHUNK: Final = 4 << 20
 _LOG = logging.getLogger(__name__)
 
 
@@ -77,15 +75,11 @@ def _restore_segment(folder: BackupFolder, segment: BackupSegment, commitlog: Pa
     except FileNotFoundError:
         raise CorruptStoreError(str(path), 0, "the file is missing: restore an earlier backup") from None
     restored = Segment.create(DISK, commitlog, segment.start, segment_bytes)
-    at = checksum = 0
-    while at < segment.bytes:
-        data = source.read(min(_CHUNK, segment.bytes - at), at)
-        if not data:
-            reason = f"the file has fewer than {segment.bytes} bytes: restore an earlier backup"
-            raise CorruptStoreError(str(path), at, reason)
+    checksum = 0
+    reason = f"the file has fewer than {segment.bytes} bytes: restore an earlier backup"
+    for at, data in read_chunks(source, 0, segment.bytes, reason):
         restored.write(data, segment.start + at)
         checksum = crc32c(data, checksum)
-        at += len(data)
     if checksum != segment.crc32c:
         _LOG.warning("%s: the checksum of the backup does not match: its records are checked one by one", path)
     restored.file.sync()
