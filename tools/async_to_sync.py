@@ -75,7 +75,7 @@ from litemq.client.timers.timers import Timers
 from litemq.client.transactions.admin import Transactions
 from litemq.client.transactions.listener import TransactionListener
 from litemq.client.transactions.transaction import OnError, Transaction, TransactionReceipt
-from litemq.errors import LiteMQError
+from litemq.errors import LiteMQError, PartialAnswerError
 from litemq.types import ArchivedChoice, Priorities, WhenFull
 from litemq.client.sync.app import SyncApp
 """
@@ -197,6 +197,13 @@ BODIES = {
         self._thread.run(self._wrapped.ack_batch([message._wrapped for message in messages]))  # noqa: SLF001""",
     "Client.transaction_listener": """
         self._thread.call(lambda: self._wrapped.transaction_listener({arguments}))""",
+    "Admin.find": """
+        try:
+            found = self._thread.run(self._wrapped.find({arguments}))
+        except PartialAnswerError as error:
+            error.answer = [SyncMessage(message, self._thread) for message in error.answer]
+            raise
+        return [SyncMessage(message, self._thread) for message in found]""",
     "SyncConsumer.take": TAKE,
     "SyncReader.take": TAKE,
     "SyncConsumer.stop": STOP,

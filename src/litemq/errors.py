@@ -46,6 +46,7 @@ The tree, which a test compares with the classes below::
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
+        ├── PartialAnswerError
         ├── BufferFullError
         ├── AlreadySettledError
         ├── SerializationError
@@ -60,6 +61,7 @@ The tree, which a test compares with the classes below::
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 __all__ = [
@@ -96,6 +98,7 @@ __all__ = [
     "OffsetExpiredError",
     "OffsetOutOfRangeError",
     "OverloadedError",
+    "PartialAnswerError",
     "PipelineFailedError",
     "ProtocolError",
     "QuotaExceededError",
@@ -431,6 +434,23 @@ class NoRouteError(ClientError):
 
     code = 52
     retriable = True
+
+
+class PartialAnswerError(ClientError):
+    """Brokers did not answer in time: ``missing`` gives the reasons by broker.
+
+    ``answer`` is what the call would have returned if the others were the whole cluster.
+    """
+
+    code = 79
+    retriable = True
+    _parameters = ("message", "answer", "missing")
+
+    def __init__(self, message: str, answer: Any = None, missing: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.answer = answer
+        self.missing = dict(missing or {})
 
 
 class BufferFullError(ClientError):

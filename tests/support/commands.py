@@ -27,8 +27,12 @@ def free_ports(count: int) -> list[int]:
 
 
 def environment_of_commands(more: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the environment of a user's shell, without the settings of the developer."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("LITEMQ_")} | dict(more or {})
+    """Return the environment of a user's shell, without the settings of the developer.
+
+    A slow machine does not make answers incomplete.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith("LITEMQ_")}
+    return own | {"LITEMQ_CLIENT_CONTACT_TIMEOUT": f"{HANG_S}s"} | dict(more or {})
 
 
 def _command(arguments: tuple[str, ...]) -> list[str]:

@@ -25,6 +25,7 @@ QUICK: dict[str, Any] = {
     "max_retry_backoff_ms": 50,
     "route_refresh_ms": 200,
     "connect_timeout_ms": 60_000,
+    "contact_timeout_ms": 60_000,
     "request_timeout_ms": 60_000,
     "delivery_timeout_ms": 120_000,
     "session_timeout_ms": 120_000,

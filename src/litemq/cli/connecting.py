@@ -12,6 +12,7 @@ import typer
 
 from litemq.cli.configuration.resolve import build, resolve
 from litemq.cli.configuration.tables import CLIENT
+from litemq.cli.partial import accept_partial
 from litemq.errors import ConnectionLostError
 
 __all__ = ["ClientFile", "Url", "client_settings", "with_client"]
@@ -53,7 +54,10 @@ def client_settings(url: str | None, file: Path | None, **more: object) -> tuple
 
 
 def with_client(url: str | None, file: Path | None, use: Callable[[Any], Coroutine[Any, Any, T]], **more: object) -> T:
-    """Run ``use`` with a connected client on a new event loop, and return its result."""
+    """Run ``use`` with a connected client on a new event loop, and return its result.
+
+    If ``use`` raises ``PartialAnswerError``, the result is the partial answer.
+    """
     address, settings = client_settings(url, file, **more)
     _check_server_listens(address)
     from litemq import AsyncClient
@@ -61,7 +65,7 @@ def with_client(url: str | None, file: Path | None, use: Callable[[Any], Corouti
 
     async def connected() -> T:
         async with AsyncClient(address, **settings) as mq:
-            return await use(mq)
+            return await accept_partial(use(mq))
 
     return run(connected())
 

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from litemq import __version__
 from litemq.cli.nouns import NOUNS
+from litemq.cli.partial import reports_missing
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, exit_code
 from litemq.errors import LiteMQError
 
@@ -34,6 +35,10 @@ class LazyNouns(TyperGroup):
             return None
         return typer.main.get_command(importlib.import_module(f"litemq.cli.commands.{cmd_name}").app)
 
+    def invoke(self, ctx: Any) -> Any:
+        with reports_missing():
+            return super().invoke(ctx)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         """List the nouns with their help, without importing their modules."""
         with formatter.section("Commands"):
@@ -45,7 +50,7 @@ app = typer.Typer(
     cls=LazyNouns,
     help="LiteMQ: a message queue for Python teams, whose log is a table for Spark.",
     epilog="Exit codes: 0 success, 1 failure or missed goal, 2 wrong usage, 3 not found, 4 unreachable, 5 in use, "
-    "6 outcome unknown, 7 retry later, 130 interrupted.",
+    "6 outcome unknown, 7 retry later, 8 incomplete, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -11,7 +11,8 @@ __all__ = ["NOUNS", "new_noun"]
 # Each module ``litemq.cli.commands.<name>`` has an ``app``.
 NOUNS: Final = {
     "bench": "Run benchmarks.",
-    "broker": "Run a broker.",
+    "broker": "Run a broker, or list the brokers of a cluster.",
+    "cluster": "Show the state of a cluster.",
     "config": "Show settings and where they come from.",
     "dlq": "Inspect, redrive and purge dead letters.",
     "group": "Inspect, reset, pause and delete consumer groups.",
@@ -28,11 +29,12 @@ NOUNS: Final = {
 }
 
 
-def new_noun(name: str) -> typer.Typer:
-    """Create the ``app`` of the module for noun ``name``."""
+def new_noun(name: str, *, runs: bool = False) -> typer.Typer:
+    """Create the ``app`` of the module for noun ``name``; ``runs``: it is a command by itself."""
     return typer.Typer(
-        help=NOUNS[name],
-        no_args_is_help=True,
+        help=None if runs else NOUNS[name],  # a command has a docstring
+        subcommand_metavar="[COMMAND]" if runs else None,
+        no_args_is_help=not runs,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

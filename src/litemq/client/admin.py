@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -15,7 +16,7 @@ from litemq.client.messages.detached import DetachedSource
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import to_ms
-from litemq.errors import InvalidArgumentError
+from litemq.errors import InvalidArgumentError, NoRouteError, PartialAnswerError
 from litemq.types import ArchivedChoice, Priorities, WhenFull, check_name, check_readable
 
 __all__ = ["AsyncAdmin"]
@@ -153,6 +154,7 @@ class AsyncAdmin:
         Raises:
             TopicNotFoundError: The topic does not exist.
             InvalidArgumentError: A name is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return await self._engine.describe_topic(check_readable(topic))
@@ -161,12 +163,13 @@ class AsyncAdmin:
         """Return all topics with the number of their queues.
 
         Raises:
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return await self._engine.topics()
 
     async def brokers(self) -> list[BrokerInfo]:
-        """Return all brokers that the cluster knows, alive or not.
+        """Return all brokers that the NameServer knows, and whether each one answers.
 
         Raises:
             NetworkError: No NameServer can be reached.
@@ -184,6 +187,7 @@ class AsyncAdmin:
         Raises:
             InvalidArgumentError: An argument is invalid.
             TopicNotFoundError: The topic does not exist.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         if not isinstance(most, int) or most < 1:
@@ -192,10 +196,11 @@ class AsyncAdmin:
             key.encode()
         except (AttributeError, UnicodeEncodeError):
             raise InvalidArgumentError(f"key={key!r}: choose a string that is valid UTF-8") from None
+        survey = await self._engine.survey(check_readable(topic))
         found: list[Message] = []
-        for broker, records in await self._engine.find(check_readable(topic), key, most):
+        for broker, records in await survey.ask(lambda broker: self._engine.find(broker, topic, key, most)):
             found += reversed(self._reader(broker).decode(records))  # brokers return the newest first
-        return sorted(found, key=lambda message: message.store_timestamp)[-most:]
+        return survey.complete(sorted(found, key=lambda message: message.store_timestamp)[-most:])
 
     async def get(self, topic: str, message_id: str) -> Message | None:
         """Return the message with an id, or ``None`` if the topic has no such message.
@@ -207,11 +212,19 @@ class AsyncAdmin:
         Raises:
             InvalidArgumentError: An argument is invalid.
             TopicNotFoundError: The topic does not exist.
+            PartialAnswerError: A broker did not answer, and the others do not have the message.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        for message in await self.find(topic, message_id):
+        partial: PartialAnswerError | None = None
+        try:
+            found = await self.find(topic, message_id)
+        except PartialAnswerError as error:
+            partial, found = error, error.answer
+        for message in found:
             if message.message_id == message_id:
                 return message
+        if partial is not None:
+            raise PartialAnswerError(str(partial), None, partial.missing)
         return None
 
     async def offset_at_time(self, topic: str, moment: datetime) -> dict[tuple[str, int], int]:
@@ -224,14 +237,21 @@ class AsyncAdmin:
         Raises:
             InvalidArgumentError: ``moment`` has no time zone, or the name is invalid.
             TopicNotFoundError: The topic does not exist.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         at = to_ms(moment, "moment")
-        info = await self._engine.describe_topic(check_readable(topic))
-        return {
-            (queue.broker, queue.queue_id): await self._engine.offset_at_time(queue.broker, topic, queue.queue_id, at)
-            for queue in info.queues
-        }
+
+        async def ask(broker: str) -> dict[tuple[str, int], int]:
+            queues = (await self._engine.describe_topic(topic, broker)).queues
+            offsets = [await self._engine.offset_at_time(broker, topic, each.queue_id, at) for each in queues]
+            return {(broker, each.queue_id): offset for each, offset in zip(queues, offsets, strict=True)}
+
+        survey = await self._engine.survey(check_readable(topic))
+        found: dict[tuple[str, int], int] = {}
+        for _, offsets in await survey.ask(ask):
+            found |= offsets
+        return survey.complete(found)
 
     # Archives -------------------------------------------------------------------------------------
 
@@ -268,6 +288,7 @@ class AsyncAdmin:
         Raises:
             TopicNotFoundError: The topic does not exist.
             InvalidArgumentError: A name is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return await self._engine.archives.describe(check_name(topic))
@@ -287,6 +308,7 @@ class AsyncAdmin:
             TopicNotFoundError: The topic does not exist.
             NoRouteError, NetworkError: No broker can be reached.
         """
+        (await self._engine.survey(check_name(topic))).require_all("the archive was not moved; retry when it is back")
         known = await self.describe_archive(topic)
         if not known.location:
             raise InvalidArgumentError(f"topic {topic!r} has no archive to move")
@@ -299,6 +321,7 @@ class AsyncAdmin:
         """Return all consumer groups, with their topics, members and lag.
 
         Raises:
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return await self._engine.groups()
@@ -311,6 +334,7 @@ class AsyncAdmin:
 
         Raises:
             InvalidArgumentError: The group does not exist, or its name is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         info = await self._engine.describe_group(check_name(group_id, "group"))
@@ -424,9 +448,10 @@ class AsyncAdmin:
 
         Raises:
             InvalidArgumentError: The group does not exist, or its name is invalid.
+            PartialAnswerError: A broker did not answer. The others have made the change.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        await self.describe_group(group_id)
+        await self._check_group(group_id)
         await self._engine.pause_group(group_id, paused=True)
 
     async def resume_group(self, group_id: str) -> None:
@@ -437,9 +462,10 @@ class AsyncAdmin:
 
         Raises:
             InvalidArgumentError: The group does not exist, or its name is invalid.
+            PartialAnswerError: A broker did not answer. The others have made the change.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        await self.describe_group(group_id)
+        await self._check_group(group_id)
         await self._engine.pause_group(group_id, paused=False)
 
     async def delete_group(self, group_id: str) -> None:
@@ -453,20 +479,22 @@ class AsyncAdmin:
             InvalidArgumentError: The group does not exist, or its name is invalid.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        await self.describe_group(group_id)
+        await self._check_group(group_id)
         await self._engine.delete_group(group_id)
 
     async def dead_letter_topics(self) -> dict[str, int]:
         """Return the topics that have dead letters, with their number.
 
         Raises:
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
+        survey = await self._engine.survey()
         found: dict[str, int] = {}
-        for topics in (await self._engine.dead_letters.topics()).values():
+        for _, topics in await survey.ask(self._engine.dead_letters.topics):
             for topic, count in topics.items():
                 found[topic] = found.get(topic, 0) + count
-        return dict(sorted(found.items()))
+        return survey.complete(dict(sorted(found.items())))
 
     async def why(self, message_id: str, *, group_id: str, topic: str = "") -> WhyInfo:
         """Explain why a group has not consumed a message.
@@ -486,9 +514,23 @@ class AsyncAdmin:
         if not isinstance(message_id, str) or not message_id:
             raise InvalidArgumentError(f"message_id={message_id!r}: choose the id of a message, as in its receipt")
         check_name(group_id, "group")
-        found = await self._engine.why(check_name(topic) if topic else "", message_id, group_id)
+        name = check_name(topic) if topic else ""
+        survey = await self._engine.survey()
+        answers = await survey.ask(lambda broker: self._engine.why(broker, name, message_id, group_id))
         # Prefer the broker that has the message, then one that has the topic.
-        return max(found, key=lambda info: (bool(info.topic), info.verdict != "no-topic"))
+        found = max(
+            (info for _, info in answers), key=lambda info: (bool(info.topic), info.verdict != "no-topic"), default=None
+        )
+        if found is None or not found.topic:
+            survey.require_all(f"the others do not have message {message_id!r}")
+        if found is None:
+            raise NoRouteError("no broker has answered")
+        return found
+
+    async def _check_group(self, group_id: str) -> None:
+        """Raise if no broker knows the group; one that does not answer may not know it."""
+        with contextlib.suppress(PartialAnswerError):
+            await self.describe_group(group_id)
 
     def _reader(self, broker: str) -> DetachedSource:
         return DetachedSource(broker, self._serializers, self._config.max_body_bytes)

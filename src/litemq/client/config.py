@@ -75,6 +75,7 @@ class ClientConfig:
     # Connections
     connections_per_broker: int = 1
     connect_timeout_ms: int = 5_000
+    contact_timeout_ms: int = 1_000  # lists go on without a broker that does not answer for this long
     request_timeout_ms: int = 10_000
     retry_backoff_ms: int = 50
     max_retry_backoff_ms: int = 1_000

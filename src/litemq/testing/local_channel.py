@@ -74,8 +74,12 @@ class LocalChannel(RequestChannel):
 
     def _deliver(self) -> None:
         unsent, self._unsent = self._unsent, []
-        if self._service is not None:
-            self._service.handle(self, unsent)
+        for frame in unsent:
+            if frame.opcode == Opcode.PING:  # answered by the frame server, not by the service
+                self.answer(frame, b"")
+        requests = [frame for frame in unsent if frame.opcode != Opcode.PING]
+        if requests and self._service is not None:
+            self._service.handle(self, requests)
 
     def close(self, reason: LiteMQError | None = None) -> None:
         """Close the connection and fail all pending requests."""

@@ -12,6 +12,7 @@ import typer
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
+from litemq.cli.partial import note_missing
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
 from litemq.cli.rendering.messages import as_value, format_time
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
@@ -244,6 +245,7 @@ def redrive(
 
     async def use(mq: AsyncClient) -> None:
         started = await mq.dead_letters(name).redrive(**selection, messages_per_s=rate, ttl=ttl, dry_run=not yes)
+        note_missing(started.missing)
         show_progress(await follow(started, output), "sent back", "would send back", output, dry_run=not yes)
         if not yes:
             _print_confirmation_hint(output, "")
@@ -271,6 +273,7 @@ def purge(
 
     async def use(mq: AsyncClient) -> None:
         started = await mq.dead_letters(name).purge(**selection, dry_run=not yes)
+        note_missing(started.missing)
         show_progress(await follow(started, output), "purged", "would purge", output, dry_run=not yes)
         if not yes:
             _print_confirmation_hint(output, ". This cannot be undone")

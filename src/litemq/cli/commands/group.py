@@ -10,6 +10,7 @@ import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.nouns import new_noun
+from litemq.cli.partial import accept_partial
 from litemq.cli.rendering.output import Format, OutputFormat, write_rows, write_value
 from litemq.errors import InvalidArgumentError
 
@@ -203,7 +204,7 @@ def delete(name: Group, yes: Yes = False, url: Url = None, config: ClientFile = 
     """
 
     async def use(mq: AsyncClient) -> None:
-        fact = await mq.admin.describe_group(name)
+        fact = await accept_partial(mq.admin.describe_group(name))
         what = f"group {name} with its offsets in {len(fact.queues)} queues and {fact.waiting_tries} pending retries"
         if yes:
             await mq.admin.delete_group(name)

@@ -12,6 +12,7 @@ from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import named_values
+from litemq.cli.partial import accept_partial
 from litemq.cli.rendering.exit_codes import EXIT_FAILED
 from litemq.cli.rendering.jobs import job_row, run_row, show_job, time_or_dash
 from litemq.cli.rendering.output import Format, OutputFormat, write_rows, write_value
@@ -145,9 +146,8 @@ def list_(
     """List jobs, oldest first."""
 
     async def use(mq: AsyncClient) -> tuple[Sequence[Job], int]:
-        return await mq.jobs.list(
-            topic=topic, group_id=group, prefix=prefix, paused=paused, most=most
-        ), await mq.jobs.count()
+        found = mq.jobs.list(topic=topic, group_id=group, prefix=prefix, paused=paused, most=most)
+        return await accept_partial(found), await accept_partial(mq.jobs.count())
 
     found, total = with_client(url, config, use)
     write_rows([job_row(each) for each in found], _COLUMNS, output, none="There are no matching jobs.")

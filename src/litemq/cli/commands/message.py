@@ -17,6 +17,7 @@ from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.moments import moment, seconds
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import named_values
+from litemq.cli.partial import accept_partial, partial_accepted
 from litemq.cli.rendering.exit_codes import EXIT_NOT_FOUND
 from litemq.cli.rendering.messages import as_value, receipt_as_value, write_message
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_value
@@ -179,8 +180,9 @@ def tail(
     async def use(mq: AsyncClient) -> None:
         beginning = begin if begin is not None else await _last(mq, topic, most, show)
         if begin is not None or follow:
-            async for one in mq.reader(topic, start=beginning, follow=follow):
-                show(one)
+            with partial_accepted():
+                async for one in mq.reader(topic, start=beginning, follow=follow):
+                    show(one)
         if as_list:
             write_value(shown, output)
 
@@ -191,15 +193,15 @@ async def _last(
     mq: AsyncClient, topic: str, count: int, show: Callable[[Message], None]
 ) -> Mapping[tuple[str, int], int]:
     """Show the last ``count`` messages of all queues, and return the end offset of each queue."""
-    queues = (await mq.admin.describe_topic(topic)).queues
+    queues = (await accept_partial(mq.admin.describe_topic(topic))).queues
     ends = {(queue.broker, queue.queue_id): queue.next for queue in queues}
     if count:
         starts = {(queue.broker, queue.queue_id): max(queue.least, queue.next - count) for queue in queues}
-        found = [
-            one
-            async for one in mq.reader(topic, start=starts, follow=False)
-            if one.queue_offset < ends[one.broker, one.queue_id]
-        ]
+        found = []
+        with partial_accepted():
+            async for one in mq.reader(topic, start=starts, follow=False):
+                if one.queue_offset < ends.get((one.broker, one.queue_id), 0):
+                    found.append(one)  # noqa: PERF401  what was read before a broker failed counts
         for one in sorted(found, key=lambda one: (one.store_timestamp, one.queue_offset))[-count:]:
             show(one)
     return ends
@@ -242,7 +244,10 @@ def get(
     async def use(mq: AsyncClient) -> list[Message]:
         if since is not None:
             return await _from_time(mq, topic, since, most)
-        return await mq.admin.find(topic, message_id or key or "", most=most)
+        if message_id is not None:
+            one = await accept_partial(mq.admin.get(topic, message_id))
+            return [] if one is None else [one]
+        return await mq.admin.find(topic, key or "", most=most)
 
     found = with_client(url, config, use)
     if raw:
@@ -268,15 +273,16 @@ def _write_body(found: list[Message]) -> None:
 
 async def _from_time(mq: AsyncClient, topic: str, since: dt.datetime, limit: int) -> list[Message]:
     """Return the first ``limit`` messages stored at or after ``since``, across all queues."""
-    remaining = dict.fromkeys(await mq.admin.offset_at_time(topic, since), limit)
+    remaining = dict.fromkeys(await accept_partial(mq.admin.offset_at_time(topic, since)), limit)
     found = []
-    async for one in mq.reader(topic, start=since, follow=False):
-        queue = one.broker, one.queue_id
-        remaining[queue] = remaining.get(queue, limit) - 1
-        if remaining[queue] >= 0:
-            found.append(one)
-        if max(remaining.values()) <= 0:
-            break
+    with partial_accepted():
+        async for one in mq.reader(topic, start=since, follow=False):
+            queue = one.broker, one.queue_id
+            remaining[queue] = remaining.get(queue, limit) - 1
+            if remaining[queue] >= 0:
+                found.append(one)
+            if max(remaining.values()) <= 0:
+                break
     return sorted(found, key=lambda one: (one.store_timestamp, one.queue_offset))[:limit]
 
 

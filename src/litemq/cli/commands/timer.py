@@ -10,6 +10,7 @@ import typer
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.moments import moment, seconds
 from litemq.cli.nouns import new_noun
+from litemq.cli.partial import partial_accepted
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
 from litemq.cli.rendering.messages import as_value, format_time
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
@@ -62,10 +63,9 @@ def list_(
 
     async def use(mq: AsyncClient) -> list[ScheduledMessage]:
         found: list[ScheduledMessage] = []
-        async for message in mq.timers.list(topic, since=begin, until=end, key=key, batch_id=batch_id):
-            found.append(message)
-            if len(found) == most:
-                break
+        with partial_accepted():
+            async for message in mq.timers.list(topic, since=begin, until=end, key=key, batch_id=batch_id, most=most):
+                found.append(message)  # noqa: PERF401  what was listed before a broker failed counts
         return found
 
     rows = [_row(message) for message in with_client(url, config, use)]
@@ -151,10 +151,9 @@ def cancel_batch(
             await mq.timers.cancel_batch(topic, batch_id)
             return 0
         count = 0
-        async for _ in mq.timers.list(topic, batch_id=batch_id):
-            count += 1
-            if count == _MAX_COUNTED:
-                break
+        with partial_accepted():
+            async for _ in mq.timers.list(topic, batch_id=batch_id, most=_MAX_COUNTED):
+                count += 1
         return count
 
     count = with_client(url, config, use)

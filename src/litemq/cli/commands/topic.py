@@ -10,6 +10,7 @@ import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.nouns import new_noun
+from litemq.cli.partial import accept_partial
 from litemq.cli.rendering.output import Format, OutputFormat, write_rows, write_value
 from litemq.types import ArchivedChoice, Priorities, WhenFull
 
@@ -201,8 +202,9 @@ def archive(
     """Show the location and progress of a topic's archive."""
 
     async def use(mq: AsyncClient) -> tuple[ArchiveInfo, TopicInfo]:
-        fact = await (mq.admin.move_archive(name, moved_to) if moved_to else mq.admin.describe_archive(name))
-        return fact, await mq.admin.describe_topic(name)
+        call = mq.admin.move_archive(name, moved_to) if moved_to else mq.admin.describe_archive(name)
+        fact = await accept_partial(call)
+        return fact, await accept_partial(mq.admin.describe_topic(name))
 
     fact, described = with_client(url, config, use)
     ends = {(one.broker, one.queue_id): one.next for one in described.queues}
@@ -242,7 +244,7 @@ def delete(
     """
 
     async def use(mq: AsyncClient) -> None:
-        fact = await mq.admin.describe_topic(name)
+        fact = await accept_partial(mq.admin.describe_topic(name))
         brokers = sorted({queue.broker for queue in fact.queues})
         messages = sum(queue.next - queue.least for queue in fact.queues)
         what = f"topic {name} with {len(fact.queues)} queues on {', '.join(brokers)} and {messages} messages"

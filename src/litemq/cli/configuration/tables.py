@@ -249,6 +249,12 @@ CLIENT: Final = Table(
         ),
         Setting("connection.connections_per_broker", "connections_per_broker", INTEGER, "Connections to each broker."),
         Setting("connection.connect_timeout", "connect_timeout_ms", DURATION, "Maximum time to connect."),
+        Setting(
+            "connection.contact_timeout",
+            "contact_timeout_ms",
+            DURATION,
+            "Time after which lists go on without a broker that does not answer.",
+        ),
         Setting("connection.request_timeout", "request_timeout_ms", DURATION, "Maximum time to wait for a response."),
         Setting("connection.retry_backoff", "retry_backoff_ms", DURATION, "Initial delay between retries."),
         Setting("connection.max_retry_backoff", "max_retry_backoff_ms", DURATION, "Maximum delay between retries."),

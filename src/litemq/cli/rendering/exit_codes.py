@@ -12,6 +12,7 @@ from litemq.errors import (
     NetworkError,
     NoRouteError,
     OverloadedError,
+    PartialAnswerError,
     SendOutcomeUnknownError,
     StoreLockedError,
     TimerNotFoundError,
@@ -19,7 +20,7 @@ from litemq.errors import (
     TransactionNotFoundError,
 )
 
-__all__ = ["EXIT_CODES", "EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_NOT_FOUND", "EXIT_USAGE", "exit_code"]
+__all__ = ["EXIT_CODES", "EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_NOT_FOUND", "EXIT_PARTIAL", "EXIT_USAGE", "exit_code"]
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
@@ -28,6 +29,7 @@ EXIT_UNREACHABLE: Final = 4
 EXIT_IN_USE: Final = 5
 EXIT_UNKNOWN: Final = 6
 EXIT_LATER: Final = 7
+EXIT_PARTIAL: Final = 8
 EXIT_INTERRUPTED: Final = 130
 
 # In the order of the reference.
@@ -41,6 +43,8 @@ EXIT_CODES: Final = {
     EXIT_IN_USE: "the data directory or port is in use by `litemq up`, a broker or another program",
     EXIT_UNKNOWN: "unknown whether the message was stored",
     EXIT_LATER: "rejected because of load or a quota: retry later",
+    EXIT_PARTIAL: "incomplete: a broker did not answer (standard error names it); the output or the change covers "
+    "the others",
     EXIT_INTERRUPTED: "interrupted by Ctrl-C; for a server, by the second Ctrl-C, which stops it immediately",
 }
 
@@ -56,6 +60,7 @@ _BY_CLASS: Final[tuple[tuple[type[LiteMQError], int], ...]] = (
     (StoreLockedError, EXIT_IN_USE),
     (SendOutcomeUnknownError, EXIT_UNKNOWN),
     (OverloadedError, EXIT_LATER),
+    (PartialAnswerError, EXIT_PARTIAL),
 )
 
 

@@ -30,16 +30,12 @@ Ask = Callable[[str, int, bytes, bytes, float], Awaitable[Answer]]
 class ClusterDeadLetters:
     """A ``DeadLetterEngine``."""
 
-    def __init__(self, ask: Ask, brokers: Callable[[], Awaitable[list[str]]]) -> None:
+    def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._brokers = brokers  # returns the brokers that are alive
 
-    async def topics(self) -> dict[str, dict[str, int]]:
-        found = {}
-        for broker in await self._brokers():
-            answer = await self._ask(broker, Opcode.LIST_DEAD_TOPICS, b"", b"", 0)
-            found[broker] = {entry.topic: entry.letters for entry in DeadTopicsAnswer.FromString(answer.header).topics}
-        return found
+    async def topics(self, broker: str) -> dict[str, int]:
+        answer = await self._ask(broker, Opcode.LIST_DEAD_TOPICS, b"", b"", 0)
+        return {entry.topic: entry.letters for entry in DeadTopicsAnswer.FromString(answer.header).topics}
 
     async def page(
         self, broker: str, topic: str, selection: DeadSelection, *, after: int, limit: int, whole: bool

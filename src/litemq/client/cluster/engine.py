@@ -10,6 +10,7 @@ from typing import Final
 from litemq.client.addresses import parse_addresses
 from litemq.client.cluster.archives import ClusterArchives
 from litemq.client.cluster.connections import BrokerConnections
+from litemq.client.cluster.contacts import BrokerContacts
 from litemq.client.cluster.dead_letters import ClusterDeadLetters
 from litemq.client.cluster.groups import ClusterGroups
 from litemq.client.cluster.jobs import ClusterJobs
@@ -54,12 +55,14 @@ class ClusterEngine:
         self._config = config
         self._nameservers = NameServers(nameservers, connect, config)
         self._connections = BrokerConnections(self._nameservers.description, connect, config)
-        self._routes = Routes(self._nameservers, self._connections, self._on_route)
+        self._contacts = BrokerContacts(self._nameservers, self._connections, config)
+        self._routes = Routes(self._nameservers, self._connections, self._contacts, self._on_route)
         self._producer: Producer | None = None
         self._transactions: ClusterTransactions | None = None
         self._route_refresh: asyncio.Task[None] | None = None
         self.post: Post = _not_open
         self.route = self._routes.route
+        self.survey = self._routes.survey
 
         reader = ClusterReader(self._connections, config)
         self.join, self.heartbeat, self.release, self.leave = (
@@ -77,9 +80,9 @@ class ClusterEngine:
 
         connections, routes = self._connections, self._routes
         self._groups = ClusterGroups(connections.ask)
-        self.dead_letters = ClusterDeadLetters(connections.ask_with_attachment, routes.alive)
-        self.timers = ClusterTimers(connections.ask_with_attachment, routes.topic_brokers)
-        self.archives = ClusterArchives(connections.ask, routes.topic_brokers)
+        self.dead_letters = ClusterDeadLetters(connections.ask_with_attachment)
+        self.timers = ClusterTimers(connections.ask_with_attachment)
+        self.archives = ClusterArchives(connections.ask, routes.survey)
         self.jobs = ClusterJobs(connections.ask, routes.alive, routes.known)
 
     async def open(self) -> None:
@@ -158,44 +161,56 @@ class ClusterEngine:
     # Brokers and groups ---------------------------------------------------------------------------
 
     async def brokers(self) -> list[BrokerInfo]:
-        facts = [(state.facts, state.alive) for state in await self._nameservers.brokers()]
+        states = await self._nameservers.brokers()
+        missing = await self._contacts.missing([state.facts.name for state in states], states)
         return [
-            BrokerInfo(each.name, f"{each.host}:{each.port}", alive, each.software, len(each.topics))
-            for each, alive in facts
+            BrokerInfo(
+                facts.name,
+                f"{facts.host}:{facts.port}",
+                state.alive,
+                facts.software,
+                len(facts.topics),
+                facts.started_at,
+                state.heard_ms_ago,
+                missing.get(facts.name, ""),
+            )
+            for state in states
+            for facts in (state.facts,)
         ]
 
     async def groups(self) -> list[GroupSummary]:
-        return await self._groups.summaries(await self._routes.alive())
+        return await self._groups.summaries(await self.survey())
 
     async def describe_group(self, group: str) -> GroupDescription | None:
-        return await self._groups.describe(await self._routes.alive(), group)
+        return await self._groups.describe(await self.survey(), group)
 
     async def plan_reset(self, topic: str, group: str, to: str, value: int) -> ResetPlan:
-        return await self._groups.plan(await self._routes.topic_brokers(topic), topic, group, to, value)
+        return await self._groups.plan(await self._all_brokers(topic), topic, group, to, value)
 
     async def reset(self, plan: ResetPlan, *, force: bool) -> ResetPlan:
         return await self._groups.reset(plan, force=force)
 
     async def undo_reset(self, topic: str, group: str, reset_id: str, *, dry_run: bool, force: bool) -> ResetPlan:
         return await self._groups.undo(
-            await self._routes.topic_brokers(topic), topic, group, reset_id, dry_run=dry_run, force=force
+            await self._all_brokers(topic), topic, group, reset_id, dry_run=dry_run, force=force
         )
 
+    async def _all_brokers(self, topic: str) -> list[str]:
+        """Return the brokers of ``topic``; raise if one does not answer."""
+        survey = await self.survey(topic)
+        survey.require_all("nothing was changed; retry when it is back")
+        return survey.brokers
+
     async def pause_group(self, group: str, *, paused: bool) -> None:
-        await self._groups.pause(await self._routes.alive(), group, paused=paused)
+        await self._groups.pause(await self.survey(), group, paused=paused)
 
     async def delete_group(self, group: str) -> None:
-        await self._groups.delete(await self._routes.alive(), group)
+        await self._groups.delete(await self._all_brokers(""), group)
 
-    async def why(self, topic: str, message_id: str, group: str) -> list[WhyInfo]:
-        header = WhyRequest(topic=topic, message_id=message_id, group=group).SerializeToString()
-        found = []
-        for broker in await self._routes.alive():
-            answer = WhyAnswer.FromString((await self._connections.to(broker).request(Opcode.WHY, header)).header)
-            found.append(
-                WhyInfo(broker, answer.verdict, answer.topic, answer.sentence, answer.advice, tuple(answer.facts))
-            )
-        return found
+    async def why(self, broker: str, topic: str, message_id: str, group: str) -> WhyInfo:
+        request = WhyRequest(topic=topic, message_id=message_id, group=group)
+        answer = WhyAnswer.FromString(await self._connections.ask(broker, Opcode.WHY, request))
+        return WhyInfo(broker, answer.verdict, answer.topic, answer.sentence, answer.advice, tuple(answer.facts))
 
 
 def _not_open(*_arguments: object) -> asyncio.Future[SendReceipt]:

@@ -17,6 +17,7 @@ from litemq.client.engine.groups import (
     ResetPlan,
     ResetStep,
 )
+from litemq.client.engine.survey import Survey
 from litemq.client.identity import new_suffix
 from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import (
@@ -47,13 +48,13 @@ class ClusterGroups:
         answers = await asyncio.gather(*(self._ask(broker, opcode, request) for broker in brokers))
         return list(zip(brokers, answers, strict=True))
 
-    async def summaries(self, brokers: Sequence[str]) -> list[GroupSummary]:
+    async def summaries(self, survey: Survey) -> list[GroupSummary]:
         """List all groups.
 
         A consumer is a member on each broker, so a group's members are the largest count.
         """
         found: dict[str, GroupSummary] = {}
-        for _, answer in await self._ask_all(brokers, Opcode.LIST_GROUPS, Empty()):
+        for _, answer in await survey.ask(lambda broker: self._ask(broker, Opcode.LIST_GROUPS, Empty())):
             for each in GroupsAnswer.FromString(answer).groups:
                 known = found.get(each.group, GroupSummary(each.group, False, 0, 0, ()))
                 topics = tuple(sorted({*known.topics, *each.topics}))
@@ -64,16 +65,17 @@ class ClusterGroups:
                     known.lag + each.lag,
                     topics,
                 )
-        return [found[group] for group in sorted(found)]
+        return survey.complete([found[group] for group in sorted(found)])
 
-    async def describe(self, brokers: Sequence[str], group: str) -> GroupDescription | None:
+    async def describe(self, survey: Survey, group: str) -> GroupDescription | None:
         """Describe one group; ``None`` if no broker knows it."""
         is_known = paused = False
         queues: list[GroupQueue] = []
         members: list[MemberInfo] = []
         resets: dict[str, ResetInfo] = {}
         tries = 0
-        for broker, header in await self._ask_all(brokers, Opcode.DESCRIBE_GROUP, GroupRequest(group=group)):
+        request = GroupRequest(group=group)
+        for broker, header in await survey.ask(lambda broker: self._ask(broker, Opcode.DESCRIBE_GROUP, request)):
             answer = GroupAnswer.FromString(header)
             is_known, paused, tries = is_known or answer.known, paused or answer.paused, tries + answer.waiting_tries
             queues += [
@@ -93,10 +95,11 @@ class ClusterGroups:
                     reset.reset_id, reset.at, reset.undoes, reset.queues + (known.queues if known else 0)
                 )
         if not is_known:
+            survey.require_all(f"the others do not know group {group!r}")
             return None
         queues.sort(key=lambda queue: (queue.topic, queue.is_retry, queue.broker, queue.queue_id))
         by_time = tuple(sorted(resets.values(), key=lambda reset: (reset.at, reset.reset_id)))
-        return GroupDescription(group, paused, tuple(queues), tuple(members), by_time, tries)
+        return survey.complete(GroupDescription(group, paused, tuple(queues), tuple(members), by_time, tries))
 
     async def plan(self, brokers: Sequence[str], topic: str, group: str, to: str, value: int) -> ResetPlan:
         """Plan a reset without doing it."""
@@ -139,9 +142,11 @@ class ClusterGroups:
             raise refused
         return _plan(topic, group, reset_id if dry_run else undo_id, answers)
 
-    async def pause(self, brokers: Sequence[str], group: str, *, paused: bool) -> None:
-        """Pause or resume delivery to a group."""
-        await self._ask_all(brokers, Opcode.PAUSE_GROUP, PauseRequest(group=group, paused=paused))
+    async def pause(self, survey: Survey, group: str, *, paused: bool) -> None:
+        """Pause or resume delivery to a group, on the brokers that answer."""
+        request = PauseRequest(group=group, paused=paused)
+        await survey.ask(lambda broker: self._ask(broker, Opcode.PAUSE_GROUP, request))
+        survey.complete(None)
 
     async def delete(self, brokers: Sequence[str], group: str) -> None:
         await self._ask_all(brokers, Opcode.DELETE_GROUP, GroupRequest(group=group))

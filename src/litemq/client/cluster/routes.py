@@ -7,8 +7,10 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from litemq.client.cluster.connections import BrokerConnections
+from litemq.client.cluster.contacts import BrokerContacts
 from litemq.client.cluster.nameservers import NameServers
 from litemq.client.engine.routes import BrokerAddress, Route
+from litemq.client.engine.survey import Survey
 from litemq.errors import NoRouteError, TopicNotFoundError
 from litemq.proto.wire_pb2 import BrokerState, CreateTopicRequest, Opcode, TopicAnswer, TopicRequest
 from litemq.types import Durability, is_system_name
@@ -23,10 +25,15 @@ class Routes:
     """
 
     def __init__(
-        self, nameservers: NameServers, connections: BrokerConnections, on_route: Callable[[Route], None]
+        self,
+        nameservers: NameServers,
+        connections: BrokerConnections,
+        contacts: BrokerContacts,
+        on_route: Callable[[Route], None],
     ) -> None:
         self._nameservers = nameservers
         self._connections = connections
+        self._contacts = contacts
         self._on_route = on_route
         self._asking: dict[str, asyncio.Task[Route]] = {}  # by topic: concurrent callers share one request
 
@@ -45,9 +52,20 @@ class Routes:
         """
         return self._nameservers.cached(topic) or await self.route(topic, create=True)
 
-    async def topic_brokers(self, topic: str) -> list[str]:
-        """Return the names of the brokers that have ``topic``."""
-        return [broker.name for broker in (await self.route(topic)).brokers]
+    async def survey(self, topic: str = "") -> Survey:
+        """Find out which brokers answer: all, or those that have ``topic``."""
+        if not topic:
+            return await self._contacts.survey()
+        if is_system_name(topic):
+            return await self._system_survey(topic)
+        try:
+            route = await self.route(topic)
+        except TopicNotFoundError:
+            cached = self._nameservers.cached(topic)  # of a topic that the NameServer does not know yet
+            if cached is None:
+                raise
+            route = cached
+        return await self._contacts.survey(broker.name for broker in route.brokers)
 
     async def alive(self) -> list[str]:
         """Return the names of the brokers that are alive; raise if there is none."""
@@ -72,20 +90,35 @@ class Routes:
 
     async def _system_route(self, topic: str) -> Route | None:
         """Ask each broker for a system topic, which no NameServer knows."""
-        addresses = []
-        for state in await self.learn_brokers():
-            facts = state.facts
-            if state.alive:
-                with contextlib.suppress(TopicNotFoundError):
-                    answer = TopicAnswer.FromString(
-                        await self._connections.ask(facts.name, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic))
-                    )
-                    addresses.append(
-                        BrokerAddress(
-                            facts.name, facts.host, facts.port, len(answer.queues), Durability(facts.default_durability)
-                        )
-                    )
+        survey = await self._contacts.survey()
+        queues = await self._system_queues(survey, topic)
+        addresses = [
+            BrokerAddress(facts.name, facts.host, facts.port, queues[facts.name], Durability(facts.default_durability))
+            for facts in (state.facts for state in await self.learn_brokers())
+            if facts.name in queues
+        ]
         return Route(topic, tuple(addresses)) if addresses else None
+
+    async def _system_survey(self, topic: str) -> Survey:
+        """Survey the brokers that have a system topic; those that do not answer may have it."""
+        survey = await self._contacts.survey()
+        queues = await self._system_queues(survey, topic)
+        if not queues:
+            survey.require_all(f"the others do not have topic {topic!r}")
+            raise TopicNotFoundError(f"no broker has topic {topic!r}")
+        return Survey([*queues, *survey.missing], survey.missing)
+
+    async def _system_queues(self, survey: Survey, topic: str) -> dict[str, int]:
+        """Return the number of queues of a system topic on the brokers that have it."""
+        queues: dict[str, int] = {}
+
+        async def ask(broker: str) -> None:
+            with contextlib.suppress(TopicNotFoundError):
+                header = await self._connections.ask(broker, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic))
+                queues[broker] = len(TopicAnswer.FromString(header).queues)
+
+        await survey.ask(ask)
+        return queues
 
     async def _check_alive(self) -> None:
         """Raise ``NoRouteError`` if no broker is alive: the topic may exist on one that is down."""

@@ -37,12 +37,8 @@ _STATES: Final = (None, ScheduledState.SCHEDULED, ScheduledState.DELIVERED, Sche
 class ClusterTimers:
     """A ``TimerEngine``."""
 
-    def __init__(self, ask: Ask, brokers: Callable[[str], Awaitable[Sequence[str]]]) -> None:
+    def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._brokers = brokers  # returns the brokers of a topic
-
-    async def brokers(self, topic: str) -> Sequence[str]:
-        return await self._brokers(topic)
 
     async def cancel(self, broker: str, topic: str, message_ids: Sequence[str]) -> Sequence[CancelOutcome]:
         request = CancelTimersRequest(topic=topic, message_ids=message_ids)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 
@@ -50,41 +49,56 @@ class ClusterTopics:
 
     async def alter(self, topic: str, changes: TopicChanges) -> TopicInfo:
         request = changes.to_wire(topic)
-        for broker in (await self._routes.route(topic)).brokers:
-            await self._ask(broker.name, Opcode.ALTER_TOPIC, request)
+        for broker in await self._all_brokers(topic):
+            await self._ask(broker, Opcode.ALTER_TOPIC, request)
         return await self.describe(topic)
 
+    async def _all_brokers(self, topic: str) -> list[str]:
+        """Return the brokers of ``topic``; raise if one does not answer."""
+        survey = await self._routes.survey(topic)
+        survey.require_all("nothing was changed; retry when it is back")
+        return survey.brokers
+
     async def delete(self, topic: str) -> None:
-        route = await self._routes.route(topic)
-        for broker in route.brokers:
+        for broker in await self._all_brokers(topic):
             with contextlib.suppress(TopicNotFoundError):
-                await self._ask(broker.name, Opcode.DELETE_TOPIC, TopicRequest(topic=topic))
+                await self._ask(broker, Opcode.DELETE_TOPIC, TopicRequest(topic=topic))
         self._on_gone(topic)
 
-    async def describe(self, topic: str) -> TopicInfo:
-        route = self._nameservers.cached(topic) or await self._routes.route(topic)
-        queues: list[QueueInfo] = []
-        settings = TopicSettings()
-        for broker in route.brokers:
-            answer = TopicAnswer.FromString(
-                await self._ask(broker.name, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic))
-            )
-            queues += [queue_from_wire(broker.name, queue) for queue in answer.queues]
-            settings = TopicSettings.from_wire(answer.settings)  # the same on all brokers
-        return TopicInfo(topic, tuple(queues), settings)
+    async def describe(self, topic: str, broker: str = "") -> TopicInfo:
+        request = TopicRequest(topic=topic)
+        if broker:
+            return _merge(topic, [(broker, await self._ask(broker, Opcode.DESCRIBE_TOPIC, request))])
+        survey = await self._routes.survey(topic)
+        answers = await survey.ask(lambda each: self._ask(each, Opcode.DESCRIBE_TOPIC, request))
+        return survey.complete(_merge(topic, answers))
 
     async def count_queues(self) -> dict[str, int]:
-        """Return all topics, with the number of their queues on all brokers."""
-        found: dict[str, int] = {}
-        for broker in await self._routes.alive():
-            for entry in TopicsAnswer.FromString(await self._ask(broker, Opcode.LIST_TOPICS, Empty())).topics:
-                found[entry.topic] = found.get(entry.topic, 0) + entry.queues
-        return dict(sorted(found.items()))
+        """Return all topics, with the number of their queues on all brokers.
 
-    async def find(self, topic: str, key: str, limit: int) -> list[tuple[str, bytes]]:
-        route = await self._routes.route(topic)
+        For a broker that does not answer, the NameServer knows them.
+        """
+        survey = await self._routes.survey()
+        answers = await survey.ask(lambda broker: self._ask(broker, Opcode.LIST_TOPICS, Empty()))
+        found: dict[str, int] = {}
+        for topics in [
+            *(TopicsAnswer.FromString(answer).topics for _, answer in answers),
+            *(state.facts.topics for state in await self._nameservers.brokers() if state.facts.name in survey.missing),
+        ]:
+            for entry in topics:
+                found[entry.topic] = found.get(entry.topic, 0) + entry.queues
+        return survey.complete(dict(sorted(found.items())))
+
+    async def find(self, broker: str, topic: str, key: str, limit: int) -> bytes:
         header = FindRequest(topic=topic, key=key, most=limit).SerializeToString()
-        answers = await asyncio.gather(
-            *(self._connections.to(broker.name).request(Opcode.FIND, header) for broker in route.brokers)
-        )
-        return [(broker.name, answer.attachment) for broker, answer in zip(route.brokers, answers, strict=True)]
+        return (await self._connections.to(broker).request(Opcode.FIND, header)).attachment
+
+
+def _merge(topic: str, answers: list[tuple[str, bytes]]) -> TopicInfo:
+    queues: list[QueueInfo] = []
+    settings = TopicSettings()
+    for broker, header in answers:
+        answer = TopicAnswer.FromString(header)
+        queues += [queue_from_wire(broker, queue) for queue in answer.queues]
+        settings = TopicSettings.from_wire(answer.settings)  # the same on all brokers
+    return TopicInfo(topic, tuple(queues), settings)

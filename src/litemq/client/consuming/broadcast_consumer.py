@@ -54,8 +54,7 @@ class BroadcastConsumer(Consumer):
         await Feed._read_broker(self, broker)  # noqa: SLF001  without joining the group
 
     async def _begin(self, broker: str) -> list[QueueInfo]:
-        info = await self._engine.describe_topic(self.topic)
-        return [queue for queue in info.queues if queue.broker == broker]
+        return list((await self._engine.describe_topic(self.topic, broker)).queues)
 
     async def _start_offset(self, queue: QueueInfo) -> int:
         known = self._file.offsets.get((queue.broker, queue.queue_id))

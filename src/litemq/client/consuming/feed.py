@@ -333,7 +333,7 @@ class Feed(AsyncIterator[Message]):
             (each for each in archive.queues if each.queue_id == reader.queue_id and not reader.is_retry), None
         )
         if queue is None or queue.begin >= queue.next:
-            topic = await self._engine.describe_topic(self.topic)
+            topic = await self._engine.describe_topic(self.topic, reader.broker)
             oldest = [
                 each.least for each in topic.queues if (each.broker, each.queue_id) == (reader.broker, reader.queue_id)
             ]

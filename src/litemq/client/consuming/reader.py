@@ -11,9 +11,10 @@ from litemq.client.consuming.feed import Feed
 from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.engine.engine import Engine, QueueInfo
 from litemq.client.engine.selection import EVERYTHING, Selection
+from litemq.client.engine.survey import describe_missing
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import to_ms
-from litemq.errors import InvalidArgumentError
+from litemq.errors import InvalidArgumentError, PartialAnswerError
 
 __all__ = ["Reader", "Start"]
 
@@ -50,12 +51,17 @@ class Reader(Feed):
         self._start_at = start
         self._follow = follow
         self._ends: dict[tuple[str, int], int] | None = None  # of queues that were not read up to it
+        self._missing: Mapping[str, str] = {}  # brokers that did not answer when the ends were determined
 
     async def _begin(self, broker: str) -> list[QueueInfo]:
-        info = await self._engine.describe_topic(self.topic)
         if self._ends is None and not self._follow:
-            self._ends = {(queue.broker, queue.queue_id): queue.next for queue in info.queues}
-        return [queue for queue in info.queues if queue.broker == broker]
+            try:
+                info = await self._engine.describe_topic(self.topic)
+            except PartialAnswerError as error:
+                info, self._missing = error.answer, error.missing
+            if self._ends is None:  # else another broker was faster
+                self._ends = {(queue.broker, queue.queue_id): queue.next for queue in info.queues}
+        return list((await self._engine.describe_topic(self.topic, broker)).queues)
 
     async def _start_offset(self, queue: QueueInfo) -> int:
         if isinstance(self._start_at, datetime):
@@ -76,5 +82,13 @@ class Reader(Feed):
         key = (reader.broker, reader.queue_id)
         if self._ends and key in self._ends and reader.position >= self._ends[key]:
             del self._ends[key]
-            if not self._ends:
+            if self._ends:
+                return
+            if self._missing:
+                self._inbox.break_off(
+                    PartialAnswerError(
+                        f"not all messages were read: {describe_missing(self._missing)}", None, self._missing
+                    )
+                )
+            else:
                 self._inbox.finish()

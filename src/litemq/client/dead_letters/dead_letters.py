@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -12,9 +12,10 @@ from litemq.client.dead_letters.edited_redrive import EditedRedrive, Transform
 from litemq.client.dead_letters.error_groups import ErrorGroup, ErrorGroups
 from litemq.client.dead_letters.redrive import BrokerRedrive, Redrive, RedrivePart
 from litemq.client.engine.engine import Engine
+from litemq.client.engine.survey import Survey
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import seconds, to_ms
-from litemq.errors import InvalidArgumentError
+from litemq.errors import InvalidArgumentError, PartialAnswerError
 from litemq.format.dead_letters import DeadSelection
 from litemq.format.messages import decode_messages
 from litemq.types import DeadReason, check_name
@@ -44,13 +45,18 @@ class DeadLetters:
         """Return the number of dead letters. For a group, this reads them all.
 
         Raises:
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        sources, group = await self._sources()
-        if group:
-            return len(await self.select(most=1 << 62))
-        found = await self._dead_letters.topics()
-        return sum(found[broker].get(topic, 0) for broker, topic in sources)
+        survey = await self._engine.survey()
+        found = dict(await survey.ask(self._dead_letters.topics))
+        sources, group = await self._sources(found)
+        if not group:
+            return survey.complete(sum(found[broker].get(topic, 0) for broker, topic in sources))
+        count = 0
+        async for _ in self._each(survey, DeadSelection(group=group), sources):
+            count += 1
+        return survey.complete(count)
 
     async def select(
         self,
@@ -77,20 +83,15 @@ class DeadLetters:
 
         Raises:
             InvalidArgumentError: An argument is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         if not isinstance(most, int) or most < 1:
             raise InvalidArgumentError(f"most={most!r}: choose 1 or more")
         selection = _selection(ids, since, until, reasons, group_id, fingerprint, undecodable)
-        found: list[DeadLetter] = []
-        sources, group = await self._sources()
-        for broker, topic in sources:
-            dead_letters = [
-                letter
-                async for letter in self._read(broker, topic, _for_group(selection, group), whole=False, most=most)
-            ]
-            found += dead_letters
-        return sorted(found, key=lambda letter: letter.died_at)[:most]
+        survey, sources, group = await self._survey()
+        found = [letter async for letter in self._each(survey, _for_group(selection, group), sources, most=most)]
+        return survey.complete(sorted(found, key=lambda letter: letter.died_at)[:most])
 
     async def get(self, message_id: str, *, group_id: str = "") -> DeadLetter | None:
         """Return the latest dead letter of a message, complete, or ``None`` if it has none.
@@ -104,12 +105,13 @@ class DeadLetters:
             NoRouteError, NetworkError: No broker can be reached.
         """
         selection = DeadSelection(message_ids=frozenset({message_id}), group=group_id)
-        sources, group = await self._sources()
+        survey, sources, group = await self._survey()
         latest: DeadLetter | None = None
-        for broker, topic in sources:
-            async for letter in self._read(broker, topic, _for_group(selection, group), whole=True):
-                if latest is None or letter.died_at >= latest.died_at:
-                    latest = letter
+        async for letter in self._each(survey, _for_group(selection, group), sources, whole=True):
+            if latest is None or letter.died_at >= latest.died_at:
+                latest = letter
+        if latest is None:
+            survey.require_all(f"the others have no dead letter of message {message_id!r}")
         return latest
 
     async def groups(
@@ -124,21 +126,22 @@ class DeadLetters:
 
         Raises:
             InvalidArgumentError: An argument is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         selection = _selection((), since, until, reasons, group_id, "", None)
         groups = ErrorGroups()
-        sources, group = await self._sources()
+        survey, sources, group = await self._survey()
+        selected = _for_group(selection, group)
         for broker, topic in sources:
             after, is_end = -1, False
-            while not is_end:
-                page = await self._dead_letters.page(
-                    broker, topic, _for_group(selection, group), after=after, limit=_PAGE, whole=False
-                )
-                for info in page.dead_letters:
-                    groups.add(info)
-                after, is_end = page.next_after, page.is_end
-        return groups.groups()
+            with survey.asking(broker):
+                while not is_end:
+                    page = await self._dead_letters.page(broker, topic, selected, after=after, limit=_PAGE, whole=False)
+                    for info in page.dead_letters:
+                        groups.add(info)
+                    after, is_end = page.next_after, page.is_end
+        return survey.complete(groups.groups())
 
     async def redrive(
         self,
@@ -188,7 +191,7 @@ class DeadLetters:
         ttl_s = None if ttl is None else seconds(ttl, "ttl")
         if ttl_s is not None and transform is None:
             transform = _unchanged
-        sources, group = await self._sources()
+        survey, sources, group = await self._survey()
         parts: list[RedrivePart] = []
         for broker, topic in sources:
             selected = _for_group(selection, group)
@@ -212,7 +215,7 @@ class DeadLetters:
                         dry_run=dry_run,
                     )
                 )
-        return Redrive(parts)
+        return Redrive(parts, survey.missing)
 
     async def purge(
         self,
@@ -246,23 +249,52 @@ class DeadLetters:
             NoRouteError, NetworkError: No broker can be reached.
         """
         selection = _selection(ids, since, until, reasons, group_id, fingerprint, undecodable)
-        sources, group = await self._sources()
+        survey, sources, group = await self._survey()
         parts = []
         for broker, topic in sources:
             started = await self._dead_letters.begin(
                 broker, topic, _for_group(selection, group), messages_per_s=0, dry_run=dry_run, drop=True
             )
             parts.append(BrokerRedrive(self._dead_letters, broker, started.redrive_id))
-        return Redrive(parts)
+        return Redrive(parts, survey.missing)
 
     # ----------------------------------------------------------------------------------------------
 
-    async def _sources(self) -> tuple[list[tuple[str, str]], str]:
-        """Return the brokers and topics to read, and the group if the name is no topic."""
-        found = await self._dead_letters.topics()
-        if any(self._name in topics for topics in found.values()) or self._name in await self._engine.topics():
+    async def _survey(self) -> tuple[Survey, list[tuple[str, str]], str]:
+        """Return the survey, the brokers and topics to read, and the group if the name is one."""
+        survey = await self._engine.survey()
+        return survey, *await self._sources(dict(await survey.ask(self._dead_letters.topics)))
+
+    async def _sources(self, found: Mapping[str, Mapping[str, int]]) -> tuple[list[tuple[str, str]], str]:
+        """Return the brokers and topics to read, and the group if the name is no topic.
+
+        ``found`` is the number of dead letters by broker and topic.
+        """
+        if any(self._name in topics for topics in found.values()) or self._name in await self._topic_names():
             return [(broker, self._name) for broker, topics in found.items() if self._name in topics], ""
         return [(broker, topic) for broker, topics in found.items() for topic in topics], self._name
+
+    async def _topic_names(self) -> Collection[str]:
+        try:
+            return await self._engine.topics()
+        except PartialAnswerError as error:
+            names: dict[str, int] = error.answer  # complete: the NameServer knows the others
+            return names
+
+    async def _each(
+        self,
+        survey: Survey,
+        selection: DeadSelection,
+        sources: Sequence[tuple[str, str]],
+        *,
+        whole: bool = False,
+        most: int = 1 << 62,
+    ) -> AsyncIterator[DeadLetter]:
+        """Iterate over the dead letters of all sources, up to ``most`` of each."""
+        for broker, topic in sources:
+            with survey.asking(broker):
+                async for letter in self._read(broker, topic, selection, whole=whole, most=most):
+                    yield letter
 
     async def _read(
         self, broker: str, topic: str, selection: DeadSelection, *, whole: bool, most: int = 1 << 62

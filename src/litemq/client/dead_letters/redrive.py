@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from litemq.client.engine.dead_letters import DeadLetterEngine, RedriveProgress
@@ -31,8 +32,14 @@ class RedrivePart(Protocol):
 class Redrive:
     """A running redrive or purge. To continue a cancelled or failed one, start it again."""
 
-    def __init__(self, parts: Sequence[RedrivePart]) -> None:
+    def __init__(self, parts: Sequence[RedrivePart], missing: Mapping[str, str] = MappingProxyType({})) -> None:
         self._parts = parts
+        self._missing = missing
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """The brokers that did not answer, with the reasons. Their dead letters stay."""
+        return self._missing
 
     async def progress(self) -> RedriveProgress:
         """Return the progress of all brokers together.

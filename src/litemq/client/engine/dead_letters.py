@@ -76,8 +76,8 @@ class StartedRedrive(NamedTuple):
 class DeadLetterEngine(Protocol):
     """The dead letters of a cluster, broker by broker."""
 
-    async def topics(self) -> dict[str, dict[str, int]]:
-        """Return, for each broker that is alive, the topics with dead letters and their number."""
+    async def topics(self, broker: str) -> dict[str, int]:
+        """Return the topics with dead letters, and their number."""
         ...
 
     async def page(

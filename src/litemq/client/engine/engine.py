@@ -15,6 +15,7 @@ from litemq.client.engine.groups import GroupDescription, GroupJoin, GroupSummar
 from litemq.client.engine.jobs import JobEngine
 from litemq.client.engine.routes import Route
 from litemq.client.engine.selection import EVERYTHING, Selection
+from litemq.client.engine.survey import Survey
 from litemq.client.engine.timers import TimerEngine
 from litemq.client.engine.topics import TopicChanges, TopicSettings
 from litemq.client.engine.transactions import TransactionEngine
@@ -85,13 +86,16 @@ class CommittedOffset(NamedTuple):
 
 
 class BrokerInfo(NamedTuple):
-    """A broker, as the NameServers know it."""
+    """A broker: what the NameServer knows of it, and whether it answers."""
 
     name: str
     address: str
-    alive: bool
+    alive: bool  # its heartbeats arrive at the NameServer
     software: str
     topics: int
+    started_at: int = 0  # ms since 1970
+    heard_ms_ago: int = 0  # since its last heartbeat
+    problem: str = ""  # why it does not answer this client; empty: it does
 
 
 class PulledRecords(NamedTuple):
@@ -278,7 +282,9 @@ class Engine(Protocol):
 
     async def delete_topic(self, topic: str) -> None: ...
 
-    async def describe_topic(self, topic: str) -> TopicInfo: ...
+    async def describe_topic(self, topic: str, broker: str = "") -> TopicInfo:
+        """Return a topic and its queues on all brokers, or only on ``broker``."""
+        ...
 
     async def topics(self) -> dict[str, int]:
         """Return all topics, with the number of their queues."""
@@ -286,18 +292,22 @@ class Engine(Protocol):
 
     async def brokers(self) -> list[BrokerInfo]: ...
 
-    async def find(self, topic: str, key: str, limit: int) -> list[tuple[str, bytes]]:
-        """Return, for each broker, up to ``limit`` stored records with this key or message id."""
+    async def survey(self, topic: str = "") -> Survey:
+        """Find out which brokers answer: all, or those that have ``topic``."""
+        ...
+
+    async def find(self, broker: str, topic: str, key: str, limit: int) -> bytes:
+        """Return up to ``limit`` stored records with this key or message id, the newest first."""
         ...
 
     # Groups
 
     async def groups(self) -> list[GroupSummary]:
-        """Return the groups of all brokers that are alive."""
+        """Return the groups of all brokers."""
         ...
 
     async def describe_group(self, group: str) -> GroupDescription | None:
-        """Return a group on all brokers that are alive; ``None`` if none knows it."""
+        """Return a group on all brokers; ``None`` if none knows it."""
         ...
 
     async def plan_reset(self, topic: str, group: str, to: str, value: int) -> ResetPlan:
@@ -317,7 +327,7 @@ class Engine(Protocol):
         ...
 
     async def delete_group(self, group: str) -> None:
-        """Delete a group on all brokers that are alive."""
+        """Delete a group on all brokers, or on none if one does not answer."""
         ...
 
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
@@ -339,6 +349,6 @@ class Engine(Protocol):
     @property
     def archives(self) -> ArchiveEngine: ...
 
-    async def why(self, topic: str, message_id: str, group: str) -> list[WhyInfo]:
-        """Return each broker's explanation of why ``group`` has not consumed a message."""
+    async def why(self, broker: str, topic: str, message_id: str, group: str) -> WhyInfo:
+        """Return a broker's explanation of why ``group`` has not consumed a message."""
         ...

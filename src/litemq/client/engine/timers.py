@@ -68,10 +68,6 @@ class TimerPage(NamedTuple):
 class TimerEngine(Protocol):
     """The delayed messages of a cluster, broker by broker."""
 
-    async def brokers(self, topic: str) -> Sequence[str]:
-        """Return the brokers that have ``topic``."""
-        ...
-
     async def cancel(self, broker: str, topic: str, message_ids: Sequence[str]) -> Sequence[CancelOutcome]:
         """Cancel up to 1,000 messages, and return the outcome of each."""
         ...

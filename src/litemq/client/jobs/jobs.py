@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, Unpack
 
@@ -34,6 +34,7 @@ class Jobs:
     """
 
     def __init__(self, engine: Engine, serializers: Serializers) -> None:
+        self._survey = engine.survey
         self._engine = engine.jobs
         self._serializers = serializers
 
@@ -149,20 +150,23 @@ class Jobs:
             JobNotFoundError: No job has this id.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        found = await self._find(job_id)
-        if found is None:
-            raise JobNotFoundError(f"there is no job {job_id!r}: `litemq job list` shows all jobs")
-        return found
+        survey = await self._survey()
+        for _, jobs in await survey.ask(lambda broker: self._engine.get(broker, [job_id])):
+            for job in jobs:
+                return job
+        survey.require_all(f"the others do not have job {job_id!r}")
+        raise JobNotFoundError(f"there is no job {job_id!r}: `litemq job list` shows all jobs")
 
     async def count(self) -> int:
         """Return the number of jobs.
 
         Raises:
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        return sum(
-            [(await self._engine.page(broker, after=-1, limit=1)).total for broker in await self._engine.brokers()]
-        )
+        survey = await self._survey()
+        pages = await survey.ask(lambda broker: self._engine.page(broker, after=-1, limit=1))
+        return survey.complete(sum(page.total for _, page in pages))
 
     async def list(
         self, *, topic: str = "", group_id: str = "", prefix: str = "", paused: bool | None = None, most: int = 100
@@ -178,27 +182,23 @@ class Jobs:
 
         Raises:
             InvalidArgumentError: ``most`` is less than 1.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         if not isinstance(most, int) or most < 1:
             raise InvalidArgumentError(f"most={most!r}: choose 1 or more")
         found: FoundJobs = []
-        async for job in self._each(topic, group_id, prefix, paused):
-            found.append(job)
-            if len(found) >= most:
-                break
-        return found
-
-    async def _each(self, topic: str, group_id: str, prefix: str, paused: bool | None) -> AsyncIterator[Job]:
-        for broker in await self._engine.brokers():
+        survey = await self._survey()
+        for broker in survey.brokers:
             after, is_end = -1, False
-            while not is_end:
-                page = await self._engine.page(
-                    broker, after=after, limit=_PAGE, topic=topic, group=group_id, prefix=prefix, paused=paused
-                )
-                for job in page.jobs:
-                    yield job
-                after, is_end = page.next_after, page.is_end
+            with survey.asking(broker):
+                while not is_end and len(found) < most:
+                    page = await self._engine.page(
+                        broker, after=after, limit=_PAGE, topic=topic, group=group_id, prefix=prefix, paused=paused
+                    )
+                    found += page.jobs
+                    after, is_end = page.next_after, page.is_end
+        return survey.complete(found[:most])
 
     async def pause(self, job_id: str) -> None:
         """Pause a job: its schedule sends nothing until ``resume``. ``trigger`` still works.
@@ -322,10 +322,10 @@ class Jobs:
         return definition
 
     async def _find(self, job_id: str) -> Job | None:
-        for broker in await self._engine.brokers():
-            for job in await self._engine.get(broker, [job_id]):
-                return job
-        return None
+        """Return a job on a broker that answers: with another one down, jobs are still created."""
+        survey = await self._survey()
+        found = [job for _, jobs in await survey.ask(lambda each: self._engine.get(each, [job_id])) for job in jobs]
+        return found[0] if found else None
 
     async def _put(self, broker: str, definition: JobDefinition, how: PutHow) -> None:
         _raise_first(await self._engine.put(broker, [definition], how, dry_run=False))

@@ -16,6 +16,7 @@ from litemq.client.engine.engine import BrokerInfo, TopicInfo, WhyInfo
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.sync.loop_thread import LoopThread
 from litemq.client.sync.messages import SyncMessage
+from litemq.errors import PartialAnswerError
 from litemq.types import ArchivedChoice, Priorities, WhenFull
 
 __all__ = ["Admin"]
@@ -157,6 +158,7 @@ class Admin:
         Raises:
             TopicNotFoundError: The topic does not exist.
             InvalidArgumentError: A name is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.describe_topic(topic))
@@ -165,6 +167,7 @@ class Admin:
         """Return all topics with the number of their queues.
 
         Raises:
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.topics())
@@ -188,12 +191,15 @@ class Admin:
         Raises:
             InvalidArgumentError: An argument is invalid.
             TopicNotFoundError: The topic does not exist.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        return [
-            SyncMessage(message, self._thread)
-            for message in self._thread.run(self._wrapped.find(topic, key, most=most))
-        ]
+        try:
+            found = self._thread.run(self._wrapped.find(topic, key, most=most))
+        except PartialAnswerError as error:
+            error.answer = [SyncMessage(message, self._thread) for message in error.answer]
+            raise
+        return [SyncMessage(message, self._thread) for message in found]
 
     def get(self, topic: str, message_id: str) -> SyncMessage | None:
         """Return the message with an id, or ``None`` if the topic has no such message.
@@ -205,6 +211,7 @@ class Admin:
         Raises:
             InvalidArgumentError: An argument is invalid.
             TopicNotFoundError: The topic does not exist.
+            PartialAnswerError: A broker did not answer, and the others do not have the message.
             NoRouteError, NetworkError: No broker can be reached.
         """
         message = self._thread.run(self._wrapped.get(topic, message_id))
@@ -220,6 +227,7 @@ class Admin:
         Raises:
             InvalidArgumentError: ``moment`` has no time zone, or the name is invalid.
             TopicNotFoundError: The topic does not exist.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.offset_at_time(topic, moment))
@@ -256,6 +264,7 @@ class Admin:
         Raises:
             TopicNotFoundError: The topic does not exist.
             InvalidArgumentError: A name is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.describe_archive(topic))
@@ -281,6 +290,7 @@ class Admin:
         """Return all consumer groups, with their topics, members and lag.
 
         Raises:
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.groups())
@@ -293,6 +303,7 @@ class Admin:
 
         Raises:
             InvalidArgumentError: The group does not exist, or its name is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.describe_group(group_id))
@@ -385,6 +396,7 @@ class Admin:
 
         Raises:
             InvalidArgumentError: The group does not exist, or its name is invalid.
+            PartialAnswerError: A broker did not answer. The others have made the change.
             NoRouteError, NetworkError: No broker can be reached.
         """
         self._thread.run(self._wrapped.pause_group(group_id))
@@ -397,6 +409,7 @@ class Admin:
 
         Raises:
             InvalidArgumentError: The group does not exist, or its name is invalid.
+            PartialAnswerError: A broker did not answer. The others have made the change.
             NoRouteError, NetworkError: No broker can be reached.
         """
         self._thread.run(self._wrapped.resume_group(group_id))
@@ -418,6 +431,7 @@ class Admin:
         """Return the topics that have dead letters, with their number.
 
         Raises:
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.dead_letter_topics())

@@ -85,6 +85,7 @@ class Client(SyncApp):
         offsets_directory: The directory with the progress of broadcast consumers.
         connections_per_broker: TCP connections to each broker.
         connect_timeout_ms: How long a connection attempt may take.
+        contact_timeout_ms: Lists go on without a broker that does not answer for this long.
         request_timeout_ms: How long a request may take; at most ``delivery_timeout_ms``.
         retry_backoff_ms: The delay before the first retry of a request.
         max_retry_backoff_ms: The largest delay between retries.
@@ -125,6 +126,7 @@ class Client(SyncApp):
         offsets_directory: str = "~/.litemq/offsets",
         connections_per_broker: int = 1,
         connect_timeout_ms: int = 5000,
+        contact_timeout_ms: int = 1000,
         request_timeout_ms: int = 10000,
         retry_backoff_ms: int = 50,
         max_retry_backoff_ms: int = 1000,
@@ -159,6 +161,7 @@ class Client(SyncApp):
             offsets_directory=offsets_directory,
             connections_per_broker=connections_per_broker,
             connect_timeout_ms=connect_timeout_ms,
+            contact_timeout_ms=contact_timeout_ms,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
             max_retry_backoff_ms=max_retry_backoff_ms,

@@ -6,7 +6,7 @@ run the generator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from litemq.client.dead_letters.dead_letter import DeadLetter
@@ -26,6 +26,11 @@ class SyncRedrive:
     def __init__(self, wrapped: Redrive, thread: LoopThread) -> None:
         self._wrapped = wrapped
         self._thread = thread
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """The brokers that did not answer, with the reasons. Their dead letters stay."""
+        return self._wrapped.missing
 
     def progress(self) -> RedriveProgress:
         """Return the progress of all brokers together.
@@ -75,6 +80,7 @@ class SyncDeadLetters:
         """Return the number of dead letters. For a group, this reads them all.
 
         Raises:
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.count())
@@ -104,6 +110,7 @@ class SyncDeadLetters:
 
         Raises:
             InvalidArgumentError: An argument is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(
@@ -144,6 +151,7 @@ class SyncDeadLetters:
 
         Raises:
             InvalidArgumentError: An argument is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.groups(since=since, until=until, reasons=reasons, group_id=group_id))

@@ -113,6 +113,7 @@ class SyncJobs:
         """Return the number of jobs.
 
         Raises:
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.count())
@@ -131,6 +132,7 @@ class SyncJobs:
 
         Raises:
             InvalidArgumentError: ``most`` is less than 1.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(

@@ -128,6 +128,7 @@ class SyncTimers:
         until: datetime | None = None,
         key: str = "",
         batch_id: str = "",
+        most: int | None = None,
     ) -> Iterator[ScheduledMessage]:
         """Iterate over the waiting messages that match all arguments, by delivery time.
 
@@ -139,14 +140,16 @@ class SyncTimers:
             since, until: Only those due from ``since`` to before ``until``.
             key: Only those with this key or message id.
             batch_id: Only those of this batch.
+            most: Return at most this many. Default: all.
 
         Raises:
             InvalidArgumentError: An argument is invalid.
             TopicNotFoundError: The topic does not exist.
+            PartialAnswerError: At the end: a broker did not answer.
             NoRouteError, NetworkError: No broker can be reached.
         """
         found = self._thread.call(
-            lambda: self._wrapped.list(topic, since=since, until=until, key=key, batch_id=batch_id)
+            lambda: self._wrapped.list(topic, since=since, until=until, key=key, batch_id=batch_id, most=most)
         )
 
         async def next_message() -> ScheduledMessage | None:
@@ -175,6 +178,7 @@ class SyncTimers:
         Raises:
             InvalidArgumentError: An argument is invalid.
             TopicNotFoundError: The topic does not exist.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.count(topic, since=since, until=until, key=key, batch_id=batch_id))

@@ -146,6 +146,7 @@ class SyncTransactions:
 
         Raises:
             InvalidArgumentError: An argument is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(

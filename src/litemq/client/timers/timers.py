@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from litemq.client.config import ClientConfig
 from litemq.client.engine.engine import Engine
+from litemq.client.engine.survey import Survey
 from litemq.client.engine.timers import CancelOutcome, ScheduledState, TimerCursor, TimerInfo, TimerSelection
 from litemq.client.messages.delivery_options import due_time
 from litemq.client.messages.serializers import Serializers
 from litemq.client.timers.scheduled_message import ScheduledMessage, decode_scheduled_message
 from litemq.client.times import to_ms
-from litemq.errors import InvalidArgumentError, NoRouteError, TimerEndedError, TimerNotFoundError
+from litemq.errors import InvalidArgumentError, TimerEndedError, TimerNotFoundError
 from litemq.types import check_name
 
 __all__ = ["Timers"]
@@ -78,17 +79,20 @@ class Timers:
         """
         if isinstance(message_ids, str):
             raise InvalidArgumentError("message_ids must be a list of ids: for one id, use cancel()")
-        brokers = await self._brokers(topic)
+        survey = await self._survey(topic)
         outcomes = dict.fromkeys(message_ids, CancelOutcome.UNKNOWN)
         ids = list(outcomes)
         for at in range(0, len(ids), _MAX_IDS):
             some = ids[at : at + _MAX_IDS]
-            for answer in await asyncio.gather(*(self._timers.cancel(broker, topic, some) for broker in brokers)):
+            for _, answer in await survey.ask(partial(self._cancel, topic, some)):
                 for message_id, outcome in zip(some, answer, strict=True):
                     outcomes[message_id] = min(outcomes[message_id], outcome, key=_OUTCOMES.index)
         if CancelOutcome.UNKNOWN in outcomes.values():
-            await self._check_all_alive("may have the unknown messages; all others are cancelled")
+            survey.require_all("it may have the unknown messages; all others are cancelled. Retry when it is back")
         return outcomes
+
+    async def _cancel(self, topic: str, message_ids: Sequence[str], broker: str) -> Sequence[CancelOutcome]:
+        return await self._timers.cancel(broker, topic, message_ids)
 
     async def cancel_batch(self, topic: str, batch_id: str) -> None:
         """Cancel all delayed messages of a batch.
@@ -105,10 +109,11 @@ class Timers:
             TopicNotFoundError: The topic does not exist.
             NoRouteError, NetworkError: A broker that may have the message cannot be reached.
         """
-        brokers = await self._brokers(topic)
-        await asyncio.gather(*(self._timers.cancel_batch(broker, topic, batch_id) for broker in brokers))
-        await self._check_all_alive(
-            f"may have messages of batch {batch_id!r}; those on the other brokers are cancelled"
+        survey = await self._survey(topic)
+        await survey.ask(lambda broker: self._timers.cancel_batch(broker, topic, batch_id))
+        survey.require_all(
+            f"it may have messages of batch {batch_id!r}; those of the other brokers are cancelled. "
+            "Retry when it is back"
         )
 
     async def reschedule(
@@ -138,7 +143,8 @@ class Timers:
         now = self._engine.wall_ms()
         due = due_time(now, delay, deliver_at) or now
         ended: TimerEndedError | None = None
-        for broker in await self._brokers(topic):
+        survey = await self._survey(topic)
+        for broker in survey.brokers:
             try:
                 return ScheduledMessage(broker, topic, await self._timers.reschedule(broker, topic, message_id, due))
             except TimerNotFoundError:
@@ -146,7 +152,7 @@ class Timers:
             except TimerEndedError as error:
                 ended = error
         if ended is None:
-            await self._check_all_alive(f"may have message {message_id!r}")
+            survey.require_all(f"it may have message {message_id!r}: retry when it is back")
         raise ended or TimerNotFoundError(
             f"no delayed message of {topic!r} has the id {message_id!r}: check it with the producer's receipt"
         )
@@ -167,12 +173,12 @@ class Timers:
             NoRouteError, NetworkError: A broker that may have the message cannot be reached.
         """
         found: list[tuple[str, TimerInfo, bytes]] = []
-        for broker in await self._brokers(topic):
-            described = await self._timers.describe(broker, topic, message_id)
+        survey = await self._survey(topic)
+        for broker, described in await survey.ask(lambda each: self._timers.describe(each, topic, message_id)):
             if described is not None:
                 found.append((broker, *described))
         if not found:
-            await self._check_all_alive(f"may have message {message_id!r}")
+            survey.require_all(f"it may have message {message_id!r}: retry when it is back")
             return None
         broker, info, record = min(found, key=lambda each: _STATES.index(each[1].state))
         return decode_scheduled_message(broker, topic, info, record, self._serializers, self._config.max_body_bytes)
@@ -185,6 +191,7 @@ class Timers:
         until: datetime | None = None,
         key: str = "",
         batch_id: str = "",
+        most: int | None = None,
     ) -> AsyncIterator[ScheduledMessage]:
         """Iterate over the waiting messages that match all arguments, by delivery time.
 
@@ -196,22 +203,30 @@ class Timers:
             since, until: Only those due from ``since`` to before ``until``.
             key: Only those with this key or message id.
             batch_id: Only those of this batch.
+            most: Return at most this many. Default: all.
 
         Raises:
             InvalidArgumentError: An argument is invalid.
             TopicNotFoundError: The topic does not exist.
+            PartialAnswerError: At the end: a broker did not answer.
             NoRouteError, NetworkError: No broker can be reached.
         """
+        if most is not None and (not isinstance(most, int) or most < 1):
+            raise InvalidArgumentError(f"most={most!r}: choose 1 or more")
         selection = _selection(since, until, key, batch_id)
-        sources = [self._broker_messages(broker, topic, selection) for broker in await self._brokers(topic)]
+        survey = await self._survey(topic)
+        sources = [self._broker_messages(survey, broker, topic, selection) for broker in survey.brokers]
         heads = [(source, head) for source in sources if (head := await anext(source, None)) is not None]
-        while heads:
+        left = most
+        while heads and left != 0:
             number = min(range(len(heads)), key=lambda each: heads[each][1].due_at)
             source, first = heads.pop(number)
+            left = None if left is None else left - 1
             yield first
             head = await anext(source, None)
             if head is not None:
                 heads.append((source, head))
+        survey.complete(None)
 
     async def count(
         self,
@@ -233,36 +248,37 @@ class Timers:
         Raises:
             InvalidArgumentError: An argument is invalid.
             TopicNotFoundError: The topic does not exist.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         selection = _selection(since, until, key, batch_id)
-        count = 0
-        for broker in await self._brokers(topic):
-            after, is_end = TimerCursor(), False
+
+        async def ask(broker: str) -> int:
+            after, is_end, count = TimerCursor(), False, 0
             while not is_end:
                 page = await self._timers.page(broker, topic, selection, after=after, limit=0, count_only=True)
                 after, is_end = page.cursor, page.is_end
                 count += page.counted
-        return count
+            return count
+
+        survey = await self._survey(topic)
+        return survey.complete(sum(count for _, count in await survey.ask(ask)))
 
     async def _broker_messages(
-        self, broker: str, topic: str, selection: TimerSelection
+        self, survey: Survey, broker: str, topic: str, selection: TimerSelection
     ) -> AsyncIterator[ScheduledMessage]:
         after, is_end = TimerCursor(), False
         while not is_end:
-            page = await self._timers.page(broker, topic, selection, after=after, limit=_PAGE)
-            after, is_end = page.cursor, page.is_end
-            for info in page.timers:
+            timers: Sequence[TimerInfo] = ()
+            is_end = True  # unless the broker answers
+            with survey.asking(broker):
+                page = await self._timers.page(broker, topic, selection, after=after, limit=_PAGE)
+                after, is_end, timers = page.cursor, page.is_end, page.timers
+            for info in timers:
                 yield ScheduledMessage(broker, topic, info)
 
-    async def _check_all_alive(self, consequence: str) -> None:
-        """Raise if a broker is down: a message that the others do not know may be there."""
-        silent = [broker.name for broker in await self._engine.brokers() if not broker.alive]
-        if silent:
-            raise NoRouteError(f"broker {', '.join(silent)} is not reachable and {consequence}: retry when it is back")
-
-    async def _brokers(self, topic: str) -> Sequence[str]:
-        return await self._timers.brokers(check_name(topic))
+    async def _survey(self, topic: str) -> Survey:
+        return await self._engine.survey(check_name(topic))
 
 
 def _selection(since: datetime | None, until: datetime | None, key: str, batch_id: str) -> TimerSelection:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 
 from litemq.client.config import ClientConfig
-from litemq.client.engine.transactions import TransactionEngine, TransactionInfo, TransactionState
+from litemq.client.engine.engine import Engine
+from litemq.client.engine.transactions import TransactionInfo, TransactionState
 from litemq.client.messages.detached import DetachedSource
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
@@ -24,13 +24,12 @@ _PAGE = 500
 class Transactions:
     """Lists, inspects and ends open transactions, and lists those that ended recently."""
 
-    def __init__(
-        self, engine: TransactionEngine, config: ClientConfig, serializers: Serializers, wall_ms: Callable[[], int]
-    ) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, config: ClientConfig, serializers: Serializers) -> None:
+        self._survey = engine.survey
+        self._wall_ms = engine.wall_ms
+        self._engine = engine.transactions
         self._config = config
         self._serializers = serializers
-        self._wall_ms = wall_ms
 
     async def select(
         self,
@@ -55,28 +54,31 @@ class Transactions:
 
         Raises:
             InvalidArgumentError: An argument is invalid.
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         wanted = None if state is None else _state(state)
         age = seconds(older_than, "older_than")
         before = self._wall_ms() - round(age * 1000) if age else 0
         found: list[TransactionInfo] = []
-        for broker in await self._engine.brokers():
+        survey = await self._survey()
+        for broker in survey.brokers:
             after, is_end = "", False
-            while not is_end and len(found) < most:
-                page = await self._engine.page(
-                    broker,
-                    group=group_id,
-                    topic=topic,
-                    stored_before=before,
-                    state=wanted,
-                    include_sinks=include_sinks,
-                    after=after,
-                    limit=min(_PAGE, most - len(found)),
-                )
-                found += page.transactions
-                after, is_end = page.next_after, page.is_end
-        return found
+            with survey.asking(broker):
+                while not is_end and len(found) < most:
+                    page = await self._engine.page(
+                        broker,
+                        group=group_id,
+                        topic=topic,
+                        stored_before=before,
+                        state=wanted,
+                        include_sinks=include_sinks,
+                        after=after,
+                        limit=min(_PAGE, most - len(found)),
+                    )
+                    found += page.transactions
+                    after, is_end = page.next_after, page.is_end
+        return survey.complete(found)
 
     async def get(self, transaction_id: str) -> TransactionInfo:
         """Return one transaction. Its state is ``NOT_KNOWN`` if the broker does not know it.

@@ -223,5 +223,4 @@ class TransactionApi:
         Raises:
             ClientClosedError: The client is not open.
         """
-        engine = self._opened()
-        return Transactions(engine.transactions, self.config, self._serializers, engine.wall_ms)
+        return Transactions(self._opened(), self.config, self._serializers)

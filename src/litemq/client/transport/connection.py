@@ -11,6 +11,7 @@ from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
 from litemq.client.transport.channel import Answer, Channel, Connect
 from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError, RequestTimeoutError
+from litemq.proto.wire_pb2 import Opcode
 
 __all__ = ["BrokerConnection"]
 
@@ -33,6 +34,7 @@ class BrokerConnection:
         self._backoff = Backoff(config.retry_backoff_ms, config.max_retry_backoff_ms)
         self._connecting: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[Channel]] = []
+        self._probing: list[asyncio.Future[Channel]] = []  # wait for the next attempt only
         self._closed = False
         self.channel: Channel | None = None
         self.gave_up = False  # the client closed the last channel: the server may still process requests sent on it
@@ -77,7 +79,7 @@ class BrokerConnection:
             return
         self._backoff.reset()
         self.channel, self.gave_up, self.failure = channel, False, None
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._probing = self._waiting + self._probing, [], []
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(channel)
@@ -88,6 +90,10 @@ class BrokerConnection:
         if self.failure is None:
             _LOG.info("cannot connect to %s: %s", self.name, error)
         self.failure = error
+        probing, self._probing = self._probing, []
+        for waiter in probing:
+            if not waiter.done():
+                waiter.set_exception(error)
 
     def _on_lost(self, reason: LiteMQError) -> None:
         if self.channel is not None:
@@ -150,6 +156,31 @@ class BrokerConnection:
                 self.give_up(error)
             raise
 
+    async def probe(self, within: float) -> None:
+        """Raise unless the server answers a PING within ``within`` seconds.
+
+        One failed attempt to connect is enough to raise.
+
+        Raises:
+            ConnectionLostError: The server cannot be reached.
+            RequestTimeoutError: It does not answer.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within
+        channel = self.channel
+        if channel is None or not channel.is_open:
+            if self._closed:
+                raise ClientClosedError("the client is closed")
+            self.start_connecting()
+            waiter: asyncio.Future[Channel] = loop.create_future()
+            self._probing.append(waiter)
+            try:
+                async with asyncio.timeout(within):
+                    channel = await waiter
+            except TimeoutError:
+                raise ConnectionLostError(f"no answer from {self.name} within {within:g} s") from None
+        await channel.request(Opcode.PING, b"", timeout=max(0.01, until - loop.time()))
+
     async def close(self) -> None:
         """Close the connection for good."""
         self._closed = True
@@ -162,7 +193,8 @@ class BrokerConnection:
                 await connecting
         if channel is not None:
             channel.close()
-        for waiter in self._waiting:
+        for waiter in self._waiting + self._probing:
             if not waiter.done():
                 waiter.set_exception(ClientClosedError("the client was closed"))
         self._waiting.clear()
+        self._probing.clear()

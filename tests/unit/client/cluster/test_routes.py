@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from litemq.client.cluster.contacts import BrokerContacts
 from litemq.client.cluster.routes import Routes
+from litemq.client.config import ClientConfig
 from litemq.client.engine.routes import BrokerAddress, Route
-from litemq.errors import NoRouteError, TopicNotFoundError
+from litemq.errors import ConnectionLostError, NoRouteError, TopicNotFoundError
 from litemq.proto.wire_pb2 import BrokerFacts, BrokerState, CreateTopicRequest, Opcode, QueueRange, TopicAnswer
 from litemq.types import Durability
 from support.on_loop import on_loop
@@ -20,6 +22,7 @@ class _NameServers:
     description = "nameservers:1"
 
     def __init__(self, *brokers: str, down: str = "") -> None:
+        self.down = down
         self.asked: Counter[str] = Counter()
         self.routes: dict[str, Route] = {}
         self._states = [
@@ -45,7 +48,8 @@ class _NameServers:
 class _Connections:
     """A fake of the connections: each broker has two queues of every topic."""
 
-    def __init__(self) -> None:
+    def __init__(self, down: str = "") -> None:
+        self.down = down
         self.addresses: dict[str, tuple[str, int]] = {}
         self.created: list[tuple[str, str]] = []
 
@@ -55,10 +59,26 @@ class _Connections:
             self.created.append((broker, request.topic))
         return TopicAnswer(queues=[QueueRange(queue_id=0), QueueRange(queue_id=1)]).SerializeToString()
 
+    def to(self, broker: str) -> "_Connection":
+        return _Connection(broker == self.down)
+
+
+class _Connection:
+    """A fake of a connection to a broker that is up or down."""
+
+    def __init__(self, is_down: bool) -> None:
+        self._is_down = is_down
+
+    async def probe(self, within: float) -> None:
+        if self._is_down:
+            raise ConnectionLostError(f"refused within {within:g} s")
+
 
 def _routes(nameservers: _NameServers) -> tuple[Routes, _Connections, list[Route]]:
-    connections, passed_on = _Connections(), list[Route]()
-    return Routes(nameservers, connections, passed_on.append), connections, passed_on  # type: ignore[arg-type]
+    connections, passed_on = _Connections(nameservers.down), list[Route]()
+    contacts = BrokerContacts(nameservers, connections, ClientConfig())  # type: ignore[arg-type]
+    routes = Routes(nameservers, connections, contacts, passed_on.append)  # type: ignore[arg-type]
+    return routes, connections, passed_on
 
 
 @on_loop
@@ -70,7 +90,7 @@ async def test_concurrent_callers_share_one_request() -> None:
     assert first is second
     assert (nameservers.asked["orders"], passed_on, connections.addresses) == (1, [first], {"a": ("host-a", 1)})
     assert await routes.known("orders") is first
-    assert await routes.topic_brokers("orders") == ["a"]
+    assert (await routes.survey("orders")).brokers == ["a"]
     assert nameservers.asked["orders"] == 2
 
 
@@ -92,6 +112,37 @@ async def test_a_topic_is_created_on_the_brokers_that_are_alive() -> None:
 async def test_system_topics_are_on_each_broker() -> None:
     routes, _, _ = _routes(_NameServers("a", "b", down="b"))
     assert (await routes.route("LITEMQ_SYS_TIMER")).brokers == (BrokerAddress("a", "host-a", 1, 2, Durability.NONE),)
+    survey = await routes.survey("LITEMQ_SYS_TIMER")
+    assert (survey.brokers, survey.missing) == (["a"], {"b": "refused within 1 s; silent for 0 s"})
+
+
+@on_loop
+async def test_a_survey_contacts_each_broker_whatever_the_nameserver_says() -> None:
+    nameservers = _NameServers("a", "b", "c", down="b")
+    routes, connections, _ = _routes(nameservers)
+    assert (await routes.survey()).brokers == ["a", "c"]
+    connections.down = "c"  # the NameServer has not noticed that c is down and b is back
+    survey = await routes.survey()
+    assert (survey.asked, survey.brokers, survey.missing) == (["a", "b", "c"], ["a", "b"], {"c": "refused within 1 s"})
+
+
+@on_loop
+async def test_a_survey_without_any_answer_is_refused() -> None:
+    routes, _, _ = _routes(_NameServers("a", down="a"))
+    with pytest.raises(NoRouteError, match=r"broker a does not answer \(refused within 1 s; silent for 0 s\)"):
+        await routes.survey()
+    with pytest.raises(NoRouteError, match="no broker is alive"):
+        await _routes(_NameServers())[0].survey()
+
+
+@on_loop
+async def test_a_new_topic_is_surveyed_before_the_nameserver_knows_it() -> None:
+    nameservers = _NameServers("a", "b")
+    routes, _, _ = _routes(nameservers)
+    with pytest.raises(TopicNotFoundError):
+        await routes.survey("orders")
+    await routes.create(CreateTopicRequest(topic="orders"), ["b"])
+    assert (await routes.survey("orders")).asked == ["b"]
 
 
 @on_loop

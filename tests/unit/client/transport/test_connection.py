@@ -55,6 +55,32 @@ def _connection(server: _FakeServer, address: Callable[[], tuple[str, int]] = la
 
 
 @on_loop
+async def test_a_probe_does_not_wait_for_a_second_attempt() -> None:
+    server = _FakeServer(failures=1)
+    connection = _connection(server)
+    with pytest.raises(ConnectionLostError, match="refused"):
+        await connection.probe(60)
+    await connection.probe(60)  # the connection is made in the background meanwhile
+    server.channels[0].is_silent = True
+    with pytest.raises(RequestTimeoutError):
+        await connection.probe(60)
+    await connection.close()
+    with pytest.raises(ClientClosedError):
+        await connection.probe(60)
+
+
+@on_loop
+async def test_a_probe_ends_in_time() -> None:
+    async def connect(*_arguments: object, **_options: object) -> Any:
+        await asyncio.Event().wait()
+
+    connection = BrokerConnection("broker-a", lambda: ("h", 1), connect, _CONFIG)
+    with pytest.raises(ConnectionLostError, match=r"no answer from broker-a within 0.01 s"):
+        await connection.probe(0.01)
+    await connection.close()
+
+
+@on_loop
 async def test_a_request_waits_for_a_connection_and_the_address_is_read_before_each_attempt() -> None:
     server = _FakeServer(failures=2)
     ports = iter([1, 2, 3])

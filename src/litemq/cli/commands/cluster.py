@@ -1,0 +1,85 @@
+"""``litemq cluster``: the state of a whole cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from litemq.cli.connecting import ClientFile, Url, client_settings, with_client
+from litemq.cli.nouns import new_noun
+from litemq.cli.partial import accept_partial, note_missing
+from litemq.cli.rendering.brokers import BROKER_COLUMNS, broker_row
+from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
+from litemq.errors import LiteMQError
+
+if TYPE_CHECKING:
+    from litemq import AsyncClient
+
+__all__ = ["app"]
+
+app = new_noun("cluster")
+
+_NAMESERVER_MS: Final = 1_000  # how long to wait for one NameServer
+
+
+@app.callback()
+def cluster() -> None:
+    """Show the state of a cluster."""
+
+
+@app.command("status")
+def status(url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
+    """Show NameServers, brokers, and totals of topics, groups, lag and dead letters.
+
+    Exits with 8 if a NameServer or a broker does not answer.
+    """
+    address, settings = client_settings(url, config)
+
+    async def use(mq: AsyncClient) -> dict[str, Any]:
+        # The totals need a broker; the list of brokers tells why there is none.
+        nameservers, brokers = await asyncio.gather(_nameservers(address, settings), mq.admin.brokers())
+        facts: dict[str, Any] = {"nameservers": nameservers, "brokers": [broker_row(each) for each in brokers]}
+        note_missing({each.name: each.problem for each in brokers if each.problem})
+        if any(not each.problem for each in brokers):
+            topics = await accept_partial(mq.admin.topics())
+            groups = await accept_partial(mq.admin.groups())
+            facts["topics"], facts["queues"] = len(topics), sum(topics.values())
+            facts["groups"], facts["lag"] = len(groups), sum(each.lag for each in groups)
+            facts["dead_letters"] = sum((await accept_partial(mq.admin.dead_letter_topics())).values())
+        return facts
+
+    facts = with_client(url, config, use)
+    if output is not OutputFormat.TABLE:
+        write_value(facts, output)
+        return
+    write_rows(facts["nameservers"], ["nameserver", "state", "brokers"], output, none="memory:// has no NameServers.")
+    sys.stdout.write("\n")
+    write_rows(facts["brokers"], BROKER_COLUMNS, output, none="There are no brokers. Start one with: litemq broker")
+    if "topics" in facts:
+        sys.stdout.write(
+            f"\n{facts['topics']} topics with {facts['queues']} queues, {facts['groups']} groups with a lag of "
+            f"{facts['lag']}, {facts['dead_letters']} dead letters\n"
+        )
+
+
+async def _nameservers(url: str, settings: dict[str, Any]) -> list[dict[str, object]]:
+    """Ask each NameServer for the brokers that it knows."""
+    if not url.startswith("litemq://"):
+        return []
+    from litemq.client.addresses import parse_addresses
+
+    return list(await asyncio.gather(*(_nameserver(f"{host}:{port}", settings) for host, port in parse_addresses(url))))
+
+
+async def _nameserver(address: str, settings: dict[str, Any]) -> dict[str, object]:
+    from litemq import AsyncClient
+
+    limits = {"connect_timeout_ms": _NAMESERVER_MS, "request_timeout_ms": _NAMESERVER_MS}
+    try:
+        async with AsyncClient(f"litemq://{address}", **{**settings, **limits}) as mq:
+            brokers = await mq.admin.brokers()
+    except LiteMQError as error:
+        note_missing({f"(NameServer) {address}": plain(str(error), 200)})
+        return {"nameserver": address, "state": "not answering", "brokers": None}
+    return {"nameserver": address, "state": "up", "brokers": len(brokers)}

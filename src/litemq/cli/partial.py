@@ -1,0 +1,64 @@
+"""Partial answers: the command shows what it has, names the missing brokers, and exits with 8."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, TypeVar
+
+import typer
+
+from litemq.cli.rendering.exit_codes import EXIT_PARTIAL
+from litemq.errors import PartialAnswerError
+
+__all__ = ["accept_partial", "note_missing", "partial_accepted", "reports_missing"]
+
+T = TypeVar("T")
+_NOTED: Final[ContextVar[dict[str, str]]] = ContextVar("brokers that did not answer, with the reasons")
+
+
+@contextmanager
+def reports_missing() -> Iterator[None]:
+    """Run a command; at its end, report the brokers noted meanwhile on standard error."""
+    missing: dict[str, str] = {}
+    token = _NOTED.set(missing)
+    try:
+        try:
+            yield
+        except typer.Exit:
+            if not missing:
+                raise
+        if missing:
+            sys.stdout.flush()  # the report comes after the output
+            for broker, reason in sorted(missing.items()):
+                typer.secho("incomplete", fg="yellow", bold=True, err=True, nl=False)
+                sys.stderr.write(f" broker {broker} does not answer: {reason}\n")
+            raise typer.Exit(EXIT_PARTIAL)
+    finally:
+        _NOTED.reset(token)
+
+
+def note_missing(missing: Mapping[str, str]) -> None:
+    """Have the brokers in ``missing`` reported at the end of the command."""
+    _NOTED.get().update(missing)
+
+
+@contextmanager
+def partial_accepted() -> Iterator[None]:
+    """End the block at a ``PartialAnswerError``, and note its brokers."""
+    try:
+        yield
+    except PartialAnswerError as error:
+        note_missing(error.missing)
+
+
+async def accept_partial(call: Awaitable[T]) -> T:
+    """Await ``call``. If its answer is partial, note the missing brokers and return it."""
+    try:
+        return await call
+    except PartialAnswerError as error:
+        note_missing(error.missing)
+        answer: T = error.answer
+        return answer
