@@ -270,7 +270,9 @@ PARTS = (
         "\n_FOREVER = 1e9\n",
     ),
     Part(
-        "admin", "``mq.admin`` of the synchronous client: topics, groups, brokers.", (Source("admin.py", "AsyncAdmin"),)
+        "admin",
+        "``mq.admin`` of the synchronous client: topics, groups, brokers.",
+        (Source("admin.py", "AsyncAdmin", ("group_admin.py:GroupAdmin",)),),
     ),
     Part(
         "dead_letters",

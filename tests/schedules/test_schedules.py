@@ -45,7 +45,7 @@ def _cross_without_a_check(retainer: Any, log_start: int, start_offsets: Any, _t
         undecided = parts.state.parts.halves.undecided_before(log_start)
         for control in rollback_controls(undecided, "undecided when retention dropped their segment"):
             retainer._writer.append_control(control)
-        crossing = crossing_record(parts.state, log_start, start_offsets)
+        crossing = crossing_record(parts.state, log_start, start_offsets, 0)
         retainer._writer.append_control(crossing)
         return crossing
 

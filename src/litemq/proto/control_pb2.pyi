@@ -87,16 +87,18 @@ class OffsetsCommitted(_message.Message):
     def __init__(self, offsets: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ...) -> None: ...
 
 class RetentionCrossed(_message.Message):
-    __slots__ = ("log_start", "queues", "losses", "unarchived")
+    __slots__ = ("log_start", "queues", "losses", "unarchived", "at")
     LOG_START_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     LOSSES_FIELD_NUMBER: _ClassVar[int]
     UNARCHIVED_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
     log_start: int
     queues: _containers.RepeatedCompositeFieldContainer[Queue]
     losses: _containers.RepeatedCompositeFieldContainer[GroupLoss]
     unarchived: _containers.RepeatedCompositeFieldContainer[ArchiveLoss]
-    def __init__(self, log_start: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., losses: _Optional[_Iterable[_Union[GroupLoss, _Mapping]]] = ..., unarchived: _Optional[_Iterable[_Union[ArchiveLoss, _Mapping]]] = ...) -> None: ...
+    at: int
+    def __init__(self, log_start: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., losses: _Optional[_Iterable[_Union[GroupLoss, _Mapping]]] = ..., unarchived: _Optional[_Iterable[_Union[ArchiveLoss, _Mapping]]] = ..., at: _Optional[int] = ...) -> None: ...
 
 class ArchiveLoss(_message.Message):
     __slots__ = ("topic_id", "queue_id", "from_offset", "to_offset")
@@ -111,18 +113,34 @@ class ArchiveLoss(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., from_offset: _Optional[int] = ..., to_offset: _Optional[int] = ...) -> None: ...
 
 class GroupLoss(_message.Message):
-    __slots__ = ("group", "topic_id", "queue_id", "from_offset", "to_offset")
+    __slots__ = ("group", "topic_id", "queue_id", "from_offset", "to_offset", "messages")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_OFFSET_FIELD_NUMBER: _ClassVar[int]
     TO_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic_id: int
     queue_id: int
     from_offset: int
     to_offset: int
-    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., from_offset: _Optional[int] = ..., to_offset: _Optional[int] = ...) -> None: ...
+    messages: int
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., from_offset: _Optional[int] = ..., to_offset: _Optional[int] = ..., messages: _Optional[int] = ...) -> None: ...
+
+class GroupLost(_message.Message):
+    __slots__ = ("group", "topic_id", "queue_id", "messages", "at")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic_id: int
+    queue_id: int
+    messages: int
+    at: int
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., messages: _Optional[int] = ..., at: _Optional[int] = ...) -> None: ...
 
 class SnapshotBegin(_message.Message):
     __slots__ = ("as_of",)
@@ -147,7 +165,7 @@ class SnapshotEnd(_message.Message):
     def __init__(self, begin_offset: _Optional[int] = ..., row_count: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class Row(_message.Message):
-    __slots__ = ("topic", "queue", "group_offset", "producer_runs", "leases", "waiting_try", "dead_letters", "timers", "group", "offsets_reset", "halves", "sink", "archived_through", "moved_timer", "cancelled_batch", "job", "outcomes")
+    __slots__ = ("topic", "queue", "group_offset", "producer_runs", "leases", "waiting_try", "dead_letters", "timers", "group", "offsets_reset", "halves", "sink", "archived_through", "moved_timer", "cancelled_batch", "job", "outcomes", "group_lost")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     GROUP_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +183,7 @@ class Row(_message.Message):
     CANCELLED_BATCH_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    GROUP_LOST_FIELD_NUMBER: _ClassVar[int]
     topic: Topic
     queue: Queue
     group_offset: GroupOffset
@@ -182,7 +201,8 @@ class Row(_message.Message):
     cancelled_batch: CancelledBatch
     job: JobRow
     outcomes: OutcomesRow
-    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timers: _Optional[_Union[TimerTotals, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., halves: _Optional[_Union[HalvesRow, _Mapping]] = ..., sink: _Optional[_Union[SinkRow, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., moved_timer: _Optional[_Union[MovedTimer, _Mapping]] = ..., cancelled_batch: _Optional[_Union[CancelledBatch, _Mapping]] = ..., job: _Optional[_Union[JobRow, _Mapping]] = ..., outcomes: _Optional[_Union[OutcomesRow, _Mapping]] = ...) -> None: ...
+    group_lost: GroupLost
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timers: _Optional[_Union[TimerTotals, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., halves: _Optional[_Union[HalvesRow, _Mapping]] = ..., sink: _Optional[_Union[SinkRow, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., moved_timer: _Optional[_Union[MovedTimer, _Mapping]] = ..., cancelled_batch: _Optional[_Union[CancelledBatch, _Mapping]] = ..., job: _Optional[_Union[JobRow, _Mapping]] = ..., outcomes: _Optional[_Union[OutcomesRow, _Mapping]] = ..., group_lost: _Optional[_Union[GroupLost, _Mapping]] = ...) -> None: ...
 
 class LeaseRow(_message.Message):
     __slots__ = ("group", "topic_id", "queue_id", "done", "grants", "page")

@@ -525,7 +525,7 @@ class GroupAnswer(_message.Message):
     def __init__(self, known: _Optional[bool] = ..., paused: _Optional[bool] = ..., queues: _Optional[_Iterable[_Union[GroupQueueState, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., resets: _Optional[_Iterable[_Union[GroupReset, _Mapping]]] = ..., waiting_tries: _Optional[int] = ...) -> None: ...
 
 class GroupQueueState(_message.Message):
-    __slots__ = ("topic", "range", "is_retry", "committed", "lag", "in_flight", "member", "oldest")
+    __slots__ = ("topic", "range", "is_retry", "committed", "lag", "in_flight", "member", "oldest", "lost", "lost_at")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     RANGE_FIELD_NUMBER: _ClassVar[int]
     IS_RETRY_FIELD_NUMBER: _ClassVar[int]
@@ -534,6 +534,8 @@ class GroupQueueState(_message.Message):
     IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     OLDEST_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    LOST_AT_FIELD_NUMBER: _ClassVar[int]
     topic: str
     range: QueueRange
     is_retry: bool
@@ -542,7 +544,9 @@ class GroupQueueState(_message.Message):
     in_flight: int
     member: str
     oldest: int
-    def __init__(self, topic: _Optional[str] = ..., range: _Optional[_Union[QueueRange, _Mapping]] = ..., is_retry: _Optional[bool] = ..., committed: _Optional[int] = ..., lag: _Optional[int] = ..., in_flight: _Optional[int] = ..., member: _Optional[str] = ..., oldest: _Optional[int] = ...) -> None: ...
+    lost: int
+    lost_at: int
+    def __init__(self, topic: _Optional[str] = ..., range: _Optional[_Union[QueueRange, _Mapping]] = ..., is_retry: _Optional[bool] = ..., committed: _Optional[int] = ..., lag: _Optional[int] = ..., in_flight: _Optional[int] = ..., member: _Optional[str] = ..., oldest: _Optional[int] = ..., lost: _Optional[int] = ..., lost_at: _Optional[int] = ...) -> None: ...
 
 class GroupMember(_message.Message):
     __slots__ = ("member", "peer", "topic", "queues", "zone", "is_connected")

@@ -42,6 +42,7 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
         max_record_bytes=config.max_record_bytes,
         retention_ms=config.retention_ms,
         max_log_bytes=config.max_log_bytes,
+        keep_unread=config.keep_unread,
     )
     open_store = partial(DiskStore, Path(config.data_path), store_config, clock, broker_name=config.broker_name)
     store = await loop.run_in_executor(None, open_store)

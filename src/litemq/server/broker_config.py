@@ -42,6 +42,7 @@ class BrokerConfig:
     # Retention by age and by size; None: unlimited.
     retention_ms: int | None = 72 * 3600 * 1000
     max_log_bytes: int | None = None
+    keep_unread: bool = False
 
     # Create missing topics on the first send, and their number of queues.
     auto_create_topics: bool = False

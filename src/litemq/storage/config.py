@@ -37,6 +37,8 @@ class StoreConfig:
     # Retention drops segments that are older, or beyond this size. None: no such limit.
     retention_ms: int | None = 72 * 3600 * 1000
     max_log_bytes: int | None = None
+    # Keep messages that a group has not read. If the log is full, refuse producers instead.
+    keep_unread: bool = False
     # How long retention waits for the archive of a topic that sets no waiting time of its own.
     archive_wait_ms: int = 7 * 24 * 3600 * 1000
     # Dead letters are kept for this time, even if retention drops their segments.

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError, DiskFullError
+from litemq.errors import CorruptStoreError
 from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.batch import (
     Placed,
@@ -178,8 +178,7 @@ class DiskStore:
         If it raises, no record is written. A message due later than ``held_after`` (ms) becomes a
         timer, and its queue offset in the answer is -1.
         """
-        if self._parts.refused is not None:
-            raise DiskFullError(self._parts.refused)
+        self._parts.check_accepts()
         sent = sent_batch(self.state, batch, topic_id, queue_ids, self._sent_limits, held_after)
         with self._writing:
             return self._write(sent, from_reserve=False)
@@ -200,8 +199,7 @@ class DiskStore:
 
         Consumers see none of them until the transaction is decided.
         """
-        if self._parts.refused is not None:
-            raise DiskFullError(self._parts.refused)
+        self._parts.check_accepts()
         halves = half_batch(self.state, batch, topic_id, queue_id, transaction, self._sent_limits)
         with self._writing:
             check_half_sequence(self.state, transaction, QueueKey(topic_id, queue_id), first)
@@ -237,8 +235,7 @@ class DiskStore:
 
         Consumers see none of them until their transaction is committed.
         """
-        if self._parts.refused is not None:
-            raise DiskFullError(self._parts.refused)
+        self._parts.check_accepts()
         halves = producers_batch(self.state, batch, topic_id, queue_ids, self._sent_limits)
         with self._writing:
             return self._write(halves, from_reserve=False)

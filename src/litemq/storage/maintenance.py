@@ -14,6 +14,7 @@ from litemq.storage.maintenance_thread import MaintenanceThread
 from litemq.storage.projections.snapshot import snapshot_begin, snapshot_rest
 from litemq.storage.reading import StoreReader
 from litemq.storage.retainer import Retainer
+from litemq.storage.retention.retention import first_segment_to_keep
 from litemq.storage.store_parts import WRITE_BEHIND_S, StoreParts
 from litemq.storage.writing import StoreWriter
 
@@ -76,6 +77,8 @@ class Maintenance:
         self._checkpoint_at = now
         self.checkpoint(whole=False)
         self.watch_disk()
+        self.watch_unread()
+        self._retainer.report_losses()
         if self._log.end - self._snapshot_at >= self._config.snapshot_every_bytes:
             self.snapshot()
         if now - self._retention_at >= _RETENTION_INTERVAL_S:
@@ -156,10 +159,10 @@ class Maintenance:
             _LOG.warning("%s: the disk was %.0f%% full; dropped the oldest segment early", parts.directory, used)
             used = parts.disk.used_fraction(parts.directory) * 100
         if used < config.disk_refuse_percent:
-            if parts.refused is not None:
+            if parts.disk_refusal is not None:
                 _LOG.info("the disk of %s is %.0f%% full: messages are accepted again", parts.directory, used)
-            parts.refused = None
-        elif parts.refused is None:
+            parts.disk_refusal = None
+        elif parts.disk_refusal is None:
             refused = (
                 f"the disk of {parts.directory} is {used:.0f}% full, and messages are refused from "
                 f"{config.disk_refuse_percent:g}% (disk_refuse_percent): free disk space"
@@ -167,8 +170,30 @@ class Maintenance:
             awaited = sorted(self._retainer.awaited)
             if awaited:
                 refused += f"; retention waits for the archive of {', '.join(awaited)} (archived: block)"
-            parts.refused = refused
+            parts.disk_refusal = refused
             _LOG.error("%s", refused)
+
+    def watch_unread(self) -> None:
+        """If unread messages are kept, refuse producers while they fill the log."""
+        parts, config = self._parts, self._config
+        if not config.keep_unread or config.max_log_bytes is None:
+            return
+        kept = first_segment_to_keep(self._log, None, config.max_log_bytes)
+        if kept > self._log.start and self.retain(max_bytes=config.max_log_bytes) < kept:
+            groups = ", ".join(
+                f"group {group}: {count}" for group, count in sorted(self._retainer.held_for_groups.items())
+            )
+            refusal = (
+                f"the log of {parts.directory} has reached max_log_size ({config.max_log_bytes} bytes) with unread "
+                f"messages of {groups} (retention.keep_unread): let the consumers catch up, delete groups that are "
+                "not used any more, or raise storage.max_log_size"
+            )
+            if parts.unread_refusal is None:
+                _LOG.error("%s", refusal)
+            parts.unread_refusal = refusal
+        elif parts.unread_refusal is not None:
+            _LOG.info("%s: the log has space again: messages are accepted", parts.directory)
+            parts.unread_refusal = None
 
     def _retain_as_configured(self) -> None:
         kept = self._config.retention_ms

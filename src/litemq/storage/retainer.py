@@ -21,7 +21,9 @@ from litemq.storage.half_copier import HalfCopier
 from litemq.storage.reading import StoreReader
 from litemq.storage.retention.archive_gate import ArchiveGate, lost_to_archives
 from litemq.storage.retention.carry_forward import carry_dead_letters, carry_halves, carry_timers, carry_tries
+from litemq.storage.retention.loss_report import LossReport
 from litemq.storage.retention.retention import crossing_record, first_segment_to_keep, start_offsets_after
+from litemq.storage.retention.unread_gate import UnreadGate
 from litemq.storage.state import QueueKey
 from litemq.storage.store_parts import StoreParts
 from litemq.storage.writing import StoreWriter
@@ -62,6 +64,18 @@ class Retainer:
             parts.log, parts.state, parts.clock, parts.config.archive_wait_ms, reader.read_entries
         )
 
+        self._unread_gate = UnreadGate(parts.log, parts.state, parts.writing, reader.read_entries)
+        self._losses = LossReport(parts.directory)
+
+    @property
+    def held_for_groups(self) -> dict[str, int]:
+        """The unread messages that retention waited for last time, by group."""
+        return self._unread_gate.held
+
+    def report_losses(self) -> None:
+        """Log the unread messages that were deleted, at most once a minute."""
+        self._losses.log_if_due(self._parts.clock.elapsed_ns() / 1e9)
+
     @property
     def awaited(self) -> frozenset[str]:
         """The topics whose archive retention waited for last time."""
@@ -75,12 +89,18 @@ class Retainer:
             if log_start > log.start:
                 parts.flusher.wait(log_start)
                 log_start = self._archive_gate.start(log_start, is_urgent=is_urgent)
+                if parts.config.keep_unread:
+                    log_start = self._unread_gate.start(log_start)
             if log_start <= log.start:
                 return log.start
             with parts.writing:
                 parts.kept_from = max(parts.kept_from, log_start)
             start_offsets = self._start_offsets_after(log_start)
             crossing = self._cross(log_start, start_offsets)
+            if crossing is None:
+                return log.start
+            self._losses.add(crossing)
+            self.report_losses()
             for name, count in lost_to_archives(crossing, parts.state).items():
                 _LOG.warning(
                     "%s: dropping %d messages of %s that its archive lacks (archived: drop-with-record)",
@@ -115,14 +135,18 @@ class Retainer:
         entries = self._reader.read_entries(key, queue_offset, 1)
         return bool(entries.size) and int(entries["log_offset"][0]) < log_start
 
-    def _cross(self, log_start: int, start_offsets: dict[QueueKey, int]) -> Control:
-        """Carry forward what is needed, until the crossing can be recorded; return its record."""
+    def _cross(self, log_start: int, start_offsets: dict[QueueKey, int]) -> Control | None:
+        """Carry forward what is needed, until the crossing can be recorded; return its record.
+
+        Return ``None`` if unread messages are kept, and a group was set back to some meanwhile.
+        """
         tried: set[int] = set()
-        while True:
+        while not self._parts.config.keep_unread or self._unread_gate.start(log_start) == log_start:
             self._carry_forward(log_start, tried)
             crossing = self._try_to_cross(log_start, start_offsets, tried)
             if crossing is not None:
                 return crossing
+        return None
 
     def _carry_forward(self, log_start: int, tried: set[int]) -> None:
         """Append copies of the records before ``log_start`` that the store still needs.
@@ -167,6 +191,9 @@ class Retainer:
             left.update(state.dead_letters.before(log_start))
             if left - tried or not state.halves.is_copied_before(log_start) or state.halves.producers_before(log_start):
                 return None
+            crossing = crossing_record(parts.state, log_start, start_offsets, parts.clock.wall_ms())
+            if parts.config.keep_unread and crossing.retention_crossed.losses:
+                return None
             if left:
                 _LOG.error(
                     "%s: dropping the retries and dead letters whose records cannot be read: %d",
@@ -176,7 +203,6 @@ class Retainer:
             undecided = state.halves.undecided_before(log_start)
             for control in rollback_controls(undecided, "undecided when retention dropped their segment"):
                 self._writer.append_control(control)
-            crossing = crossing_record(parts.state, log_start, start_offsets)
             self._writer.append_control(crossing)
             return crossing
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from litemq.clock import Clock
+from litemq.errors import BacklogFullError, DiskFullError
 from litemq.storage.config import StoreConfig
 from litemq.storage.files.disk import Disk
 from litemq.storage.index.finder import Finder
@@ -54,13 +55,26 @@ class StoreParts:
     finder: Finder
     timers: TimerStore
     damage: DamageLog = field(default_factory=DamageLog)
-    refused: str | None = None  # the error message for producers while the disk is nearly full
+    disk_refusal: str | None = None  # the error message for producers while the disk is nearly full
+    unread_refusal: str | None = None  # the same while unread messages fill the log
     is_closed: bool = False  # changed under ``maintaining``
     kept_from: int = 0  # a log offset: retention drops all records before it; changed under ``writing``
     maintaining: threading.RLock = field(init=False)
     writing: threading.RLock = field(init=False)
     log: CommitLog = field(init=False)
     flusher: Flusher = field(init=False)
+
+    def check_accepts(self) -> None:
+        """Raise if messages of producers are refused.
+
+        Raises:
+            DiskFullError: The disk is nearly full.
+            BacklogFullError: Unread messages fill the log, and ``keep_unread`` is set.
+        """
+        if self.disk_refusal is not None:
+            raise DiskFullError(self.disk_refusal)
+        if self.unread_refusal is not None:
+            raise BacklogFullError(self.unread_refusal)
 
     def __post_init__(self) -> None:
         self.log, self.flusher = self.files.log, self.files.flusher

@@ -87,6 +87,7 @@ class GroupState:
         if is_retry:
             queue_range.queue_id = 0
         numbers = queue_statistics(state, group, key, self._clock.wall_ms())
+        lost = state.parts.losses.of(group, key)
         membership = self._groups.membership(GroupTopic(group, topic.topic_id))
         owner = None if membership is None else membership.owners.get(key)
         return GroupQueueState(
@@ -97,6 +98,8 @@ class GroupState:
             lag=numbers.lag,
             in_flight=numbers.in_flight,
             member="" if owner is None else owner.member,
+            lost=lost.messages,
+            lost_at=lost.at,
         )
 
     def in_flight(self, group: str, key: QueueKey) -> int:

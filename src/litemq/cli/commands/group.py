@@ -76,6 +76,7 @@ def describe(name: Group, url: Url = None, config: ClientFile = None, output: Fo
             "lag": one.lag,
             "in flight": one.in_flight,
             "oldest": _moment(one.oldest),
+            "lost": one.lost,
             "member": one.member or "-",
         }
         for one in fact.queues
@@ -90,10 +91,14 @@ def describe(name: Group, url: Url = None, config: ClientFile = None, output: Fo
     ]
     if output is not OutputFormat.TABLE:
         facts = {"group": name, "state": _state(fact.paused), "lag": fact.lag, "waiting tries": fact.waiting_tries}
+        facts |= {"lost by retention": fact.lost, "last lost at": _moment(fact.lost_at)}
         write_value(facts | {"queues": queues, "members": members, "resets": resets}, output)
         return
-    sys.stdout.write(f"group {name}: {_state(fact.paused)}, lag {fact.lag}, {fact.waiting_tries} retries pending\n\n")
-    columns = ["topic", "broker", "queue", "committed", "end", "lag", "in flight", "oldest", "member"]
+    sys.stdout.write(f"group {name}: {_state(fact.paused)}, lag {fact.lag}, {fact.waiting_tries} retries pending\n")
+    if fact.lost:
+        sys.stdout.write(f"lost by retention: {fact.lost} unread messages, the last at {_moment(fact.lost_at)}\n")
+    sys.stdout.write("\n")
+    columns = ["topic", "broker", "queue", "committed", "end", "lag", "in flight", "oldest", "lost", "member"]
     write_rows(queues, columns, output, none="The group has not read any queue yet.")
     sys.stdout.write("\n")
     write_rows(members, ["member", "broker", "from", "topic", "queues"], output, none="No members in queue mode.")

@@ -82,6 +82,12 @@ BROKER: Final = Table(
             SIZE.or_none(),
             "Log size above which the oldest messages are deleted; none disables deletion by size.",
         ),
+        Setting(
+            "retention.keep_unread",
+            "keep_unread",
+            SWITCH,
+            "Keep messages that a group has not read; if the log is full, refuse sends instead.",
+        ),
         Setting("topics.auto_create", "auto_create_topics", SWITCH, "Create a missing topic on first use."),
         Setting("topics.default_queues", "default_queues", INTEGER, "Queues of a new topic when no number is given."),
         Setting(

@@ -81,7 +81,7 @@ class ClusterGroups:
             queues += [
                 GroupQueue(
                     *(broker, each.topic, each.range.queue_id, each.is_retry, each.committed, each.range.next),
-                    *(each.lag, each.in_flight, each.member, each.oldest),
+                    *(each.lag, each.in_flight, each.member, each.oldest, each.lost, each.lost_at),
                 )
                 for each in answer.queues
             ]

@@ -39,6 +39,8 @@ class GroupQueue(NamedTuple):
     in_flight: int  # of those, the leased ones
     member: str  # the member that reads the queue; empty: none
     oldest: int  # when the oldest message of the lag was stored, in ms since 1970; 0: no lag
+    lost: int = 0  # unread messages that retention has deleted
+    lost_at: int = 0  # when it deleted the last of them, in ms since 1970; 0: never
 
     @property
     def ready(self) -> int:
@@ -81,6 +83,16 @@ class GroupDescription(NamedTuple):
     def lag(self) -> int:
         """Return the number of unconsumed messages, without those in ``waiting_tries``."""
         return sum(queue.lag for queue in self.queues)
+
+    @property
+    def lost(self) -> int:
+        """Return the number of messages that retention deleted before the group read them."""
+        return sum(queue.lost for queue in self.queues)
+
+    @property
+    def lost_at(self) -> int:
+        """Return when it deleted the last of them, in ms since 1970; 0: never."""
+        return max((queue.lost_at for queue in self.queues), default=0)
 
 
 class ResetStep(NamedTuple):

@@ -173,7 +173,7 @@ class Admin:
         return self._thread.run(self._wrapped.topics())
 
     def brokers(self) -> list[BrokerInfo]:
-        """Return all brokers that the cluster knows, alive or not.
+        """Return all brokers that the NameServer knows, and whether each one answers.
 
         Raises:
             NetworkError: No NameServer can be reached.
@@ -285,6 +285,32 @@ class Admin:
             NoRouteError, NetworkError: No broker can be reached.
         """
         return self._thread.run(self._wrapped.move_archive(topic, location))
+
+    def dead_letter_topics(self) -> dict[str, int]:
+        """Return the topics that have dead letters, with their number.
+
+        Raises:
+            PartialAnswerError: A broker did not answer. The error has the answer of the others.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return self._thread.run(self._wrapped.dead_letter_topics())
+
+    def why(self, message_id: str, *, group_id: str, topic: str = "") -> WhyInfo:
+        """Explain why a group has not consumed a message.
+
+        Args:
+            message_id: The id of the message.
+            group_id: The consumer group.
+            topic: The topic of the message. Default: search all topics.
+
+        Returns:
+            The verdict, a sentence that explains it, and what to do.
+
+        Raises:
+            InvalidArgumentError: An argument is invalid.
+            NoRouteError, NetworkError: No broker can be reached.
+        """
+        return self._thread.run(self._wrapped.why(message_id, group_id=group_id, topic=topic))
 
     def groups(self) -> list[GroupSummary]:
         """Return all consumer groups, with their topics, members and lag.
@@ -426,29 +452,3 @@ class Admin:
             NoRouteError, NetworkError: No broker can be reached.
         """
         self._thread.run(self._wrapped.delete_group(group_id))
-
-    def dead_letter_topics(self) -> dict[str, int]:
-        """Return the topics that have dead letters, with their number.
-
-        Raises:
-            PartialAnswerError: A broker did not answer. The error has the answer of the others.
-            NoRouteError, NetworkError: No broker can be reached.
-        """
-        return self._thread.run(self._wrapped.dead_letter_topics())
-
-    def why(self, message_id: str, *, group_id: str, topic: str = "") -> WhyInfo:
-        """Explain why a group has not consumed a message.
-
-        Args:
-            message_id: The id of the message.
-            group_id: The consumer group.
-            topic: The topic of the message. Default: search all topics.
-
-        Returns:
-            The verdict, a sentence that explains it, and what to do.
-
-        Raises:
-            InvalidArgumentError: An argument is invalid.
-            NoRouteError, NetworkError: No broker can be reached.
-        """
-        return self._thread.run(self._wrapped.why(message_id, group_id=group_id, topic=topic))

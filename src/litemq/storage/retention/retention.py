@@ -18,6 +18,7 @@ from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.reader import read_log
 from litemq.storage.log.records import read_stamp
 from litemq.storage.log.segment import Segment
+from litemq.storage.retention.unread import count_unread, unread
 from litemq.storage.state import QueueKey, State
 
 __all__ = ["crossing_record", "first_segment_to_keep", "start_offsets_after"]
@@ -73,14 +74,14 @@ def start_offsets_after(
     return start_offsets
 
 
-def crossing_record(state: State, log_start: int, start_offsets: dict[QueueKey, int]) -> Control:
-    """Build the control record that announces the cut at ``log_start``."""
+def crossing_record(state: State, log_start: int, start_offsets: dict[QueueKey, int], at: int) -> Control:
+    """Build the control record that announces the cut at ``log_start``; ``at`` is now (ms)."""
     queues = [
         Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=offset)
         for key, offset in sorted(start_offsets.items())
     ]
     losses, unarchived = _losses(state, start_offsets), _unarchived(state, start_offsets)
-    crossed = RetentionCrossed(log_start=log_start, queues=queues, losses=losses, unarchived=unarchived)
+    crossed = RetentionCrossed(log_start=log_start, queues=queues, losses=losses, unarchived=unarchived, at=at)
     return Control(retention_crossed=crossed)
 
 
@@ -92,16 +93,15 @@ def _unarchived(state: State, start_offsets: dict[QueueKey, int]) -> Iterable[Ar
 
 
 def _losses(state: State, start_offsets: dict[QueueKey, int]) -> Iterable[GroupLoss]:
-    for (group, key), offset in sorted(state.group_offsets.items()):
-        begin = max(offset, state.start_offsets.get(key, 0))
-        archived = state.parts.archives.queue(key)
-        if archived is not None and archived.begin <= begin:
-            begin = max(begin, archived.end)
-        if begin < start_offsets.get(key, 0):
+    for each in sorted(unread(state)):
+        end = start_offsets.get(each.key, 0)
+        messages = count_unread(state, each, end)
+        if messages:
             yield GroupLoss(
-                group=group,
-                topic_id=key.topic_id,
-                queue_id=key.queue_id,
-                from_offset=begin,
-                to_offset=start_offsets[key],
+                group=each.group,
+                topic_id=each.key.topic_id,
+                queue_id=each.key.queue_id,
+                from_offset=each.begin,
+                to_offset=end,
+                messages=messages,
             )

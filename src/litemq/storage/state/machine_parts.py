@@ -13,6 +13,7 @@ from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.archives import Archives
 from litemq.storage.state.delivery.dead_letters import DeadLetters
 from litemq.storage.state.delivery.group_settings import GroupSettings
+from litemq.storage.state.delivery.losses import Losses
 from litemq.storage.state.delivery.progress import Progress
 from litemq.storage.state.delivery.tries import Tries
 from litemq.storage.state.jobs.jobs import Jobs, TicksPlaced
@@ -46,6 +47,7 @@ class MachineParts:
         self.halves = Halves()
         self.sinks = Sinks()
         self.jobs = Jobs()
+        self.losses = Losses()
 
     def _parts(self) -> tuple[Part, ...]:
         return (
@@ -60,6 +62,7 @@ class MachineParts:
             self.halves,
             self.sinks,
             self.jobs,
+            self.losses,
         )
 
     def _placed_parts(self) -> tuple[PlacedPart, ...]:
@@ -138,4 +141,5 @@ class MachineParts:
         other.halves = self.halves.copy()
         other.sinks = self.sinks.copy()
         other.jobs = self.jobs.copy()
+        other.losses = self.losses.copy()
         return other

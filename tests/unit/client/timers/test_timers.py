@@ -8,7 +8,8 @@ import pytest
 
 from litemq import CancelOutcome, ScheduledState
 from litemq.client.config import ClientConfig
-from litemq.client.engine.engine import BrokerInfo, Engine
+from litemq.client.engine.engine import Engine
+from litemq.client.engine.survey import Survey
 from litemq.client.engine.timers import TimerCursor, TimerInfo, TimerPage, TimerSelection
 from litemq.client.messages.serializers import Serializers
 from litemq.client.timers.timers import Timers
@@ -38,10 +39,8 @@ class TwoBrokers:
     def wall_ms(self) -> int:
         return NOW
 
-    async def brokers(self, topic: str | None = None) -> Any:
-        if topic is not None:
-            return list(self.facts)
-        return [BrokerInfo(name, "", name not in self.silent, "", 1) for name in (*self.facts, *self.silent)]
+    async def survey(self, _topic: str = "") -> Survey:
+        return Survey([*self.facts, *self.silent], dict.fromkeys(self.silent, "down"))
 
     def _of(self, broker: str, message_id: str) -> TimerInfo | None:
         return next((fact for fact in self.facts[broker] if fact.message_id == message_id), None)
@@ -145,7 +144,7 @@ def test_a_broker_that_is_gone_for_a_while_may_know_more() -> None:
             timers.reschedule("orders", "none", delay=1),
             timers.get("orders", "none"),
         ):
-            with pytest.raises(NoRouteError, match="three is not reachable"):
+            with pytest.raises(NoRouteError, match="three does not answer"):
                 await asking
         assert (("one", 0) in engine.asked, ("two", 0) in engine.asked) == (
             True,

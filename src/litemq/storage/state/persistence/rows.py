@@ -58,6 +58,8 @@ def row_key(row: Row) -> bytes:
             return b"b" + row.cancelled_batch.topic.encode() + b"\0" + row.cancelled_batch.batch_id.encode()
         case "outcomes":
             return b"e" + row.outcomes.page.to_bytes(8, "big")
+        case "group_lost":
+            return _OFFSET.pack(b"x", row.group_lost.topic_id, row.group_lost.queue_id) + row.group_lost.group.encode()
         case other:
             raise ValueError(f"unknown kind of row: {other}")
 
@@ -93,5 +95,7 @@ def is_gone(row: Row) -> bool:
             return not row.cancelled_batch.before
         case "outcomes":
             return not row.outcomes.transactions
+        case "group_lost":
+            return not row.group_lost.messages
         case _:
             return False

@@ -1,0 +1,186 @@
+"""Errors: every exception class that LiteMQ raises on purpose.
+
+The tree, which a test compares with the classes below::
+
+    LiteMQError
+    ├── InvalidArgumentError
+    │   ├── ConfigurationError
+    │   ├── FilterSyntaxError
+    │   └── CronSyntaxError
+    ├── MissingExtraError
+    ├── UnsupportedFeatureError
+    ├── RecordFormatError
+    ├── BodyCodecError
+    │   └── BodyTooLargeError
+    ├── StorageError
+    │   ├── StoreLockedError
+    │   ├── StoreFailedError
+    │   ├── DiskFullError
+    │   ├── CorruptStoreError
+    │   └── OffsetOutOfRangeError
+    ├── NetworkError
+    │   ├── ProtocolError
+    │   ├── UnsupportedVersionError
+    │   ├── ConnectionLostError
+    │   ├── RequestTimeoutError
+    │   ├── RemoteError
+    │   └── AddressInUseError
+    ├── BrokerError
+    │   ├── TopicNotFoundError
+    │   ├── OverloadedError
+    │   │   └── QuotaExceededError
+    │   ├── SequenceGapError
+    │   ├── NotGroupMemberError
+    │   ├── OffsetExpiredError
+    │   ├── LeaseLostError
+    │   ├── BacklogFullError
+    │   ├── GroupBusyError
+    │   ├── TransactionRefusedError
+    │   ├── TimerEndedError
+    │   ├── TimerNotFoundError
+    │   ├── TooManyTimerChangesError
+    │   ├── TransactionEndedError
+    │   ├── TransactionNotFoundError
+    │   ├── JobNotFoundError
+    │   └── JobExistsError
+    └── ClientError
+        ├── SendOutcomeUnknownError
+        ├── NoRouteError
+        ├── PartialAnswerError
+        ├── BufferFullError
+        ├── AlreadySettledError
+        ├── SerializationError
+        ├── ClientClosedError
+        ├── ArchiveUnreadableError
+        ├── HandlerTimeoutError
+        ├── HandlerStuckError
+        ├── DataLossError
+        ├── CheckpointMismatchError
+        └── PipelineFailedError
+"""
+
+from __future__ import annotations
+
+from litemq.errors.base import (
+    BodyCodecError,
+    BodyTooLargeError,
+    ConfigurationError,
+    CronSyntaxError,
+    FilterSyntaxError,
+    InvalidArgumentError,
+    LiteMQError,
+    MissingExtraError,
+    RecordFormatError,
+    UnsupportedFeatureError,
+)
+from litemq.errors.broker import (
+    BacklogFullError,
+    BrokerError,
+    GroupBusyError,
+    JobExistsError,
+    JobNotFoundError,
+    LeaseLostError,
+    NotGroupMemberError,
+    OffsetExpiredError,
+    OverloadedError,
+    QuotaExceededError,
+    SequenceGapError,
+    TimerEndedError,
+    TimerNotFoundError,
+    TooManyTimerChangesError,
+    TopicNotFoundError,
+    TransactionEndedError,
+    TransactionNotFoundError,
+    TransactionRefusedError,
+)
+from litemq.errors.client import (
+    AlreadySettledError,
+    ArchiveUnreadableError,
+    BufferFullError,
+    CheckpointMismatchError,
+    ClientClosedError,
+    ClientError,
+    DataLossError,
+    HandlerStuckError,
+    HandlerTimeoutError,
+    NoRouteError,
+    PartialAnswerError,
+    PipelineFailedError,
+    SendOutcomeUnknownError,
+    SerializationError,
+)
+from litemq.errors.network import (
+    AddressInUseError,
+    ConnectionLostError,
+    NetworkError,
+    ProtocolError,
+    RemoteError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+)
+from litemq.errors.storage import (
+    CorruptStoreError,
+    DiskFullError,
+    OffsetOutOfRangeError,
+    StorageError,
+    StoreFailedError,
+    StoreLockedError,
+)
+
+__all__ = [
+    "AddressInUseError",
+    "AlreadySettledError",
+    "ArchiveUnreadableError",
+    "BacklogFullError",
+    "BodyCodecError",
+    "BodyTooLargeError",
+    "BrokerError",
+    "BufferFullError",
+    "CheckpointMismatchError",
+    "ClientClosedError",
+    "ClientError",
+    "ConfigurationError",
+    "ConnectionLostError",
+    "CorruptStoreError",
+    "CronSyntaxError",
+    "DataLossError",
+    "DiskFullError",
+    "FilterSyntaxError",
+    "GroupBusyError",
+    "HandlerStuckError",
+    "HandlerTimeoutError",
+    "InvalidArgumentError",
+    "JobExistsError",
+    "JobNotFoundError",
+    "LeaseLostError",
+    "LiteMQError",
+    "MissingExtraError",
+    "NetworkError",
+    "NoRouteError",
+    "NotGroupMemberError",
+    "OffsetExpiredError",
+    "OffsetOutOfRangeError",
+    "OverloadedError",
+    "PartialAnswerError",
+    "PipelineFailedError",
+    "ProtocolError",
+    "QuotaExceededError",
+    "RecordFormatError",
+    "RemoteError",
+    "RequestTimeoutError",
+    "SendOutcomeUnknownError",
+    "SequenceGapError",
+    "SerializationError",
+    "StorageError",
+    "StoreFailedError",
+    "StoreLockedError",
+    "TimerEndedError",
+    "TimerNotFoundError",
+    "TooManyTimerChangesError",
+    "TopicNotFoundError",
+    "TransactionEndedError",
+    "TransactionNotFoundError",
+    "TransactionRefusedError",
+    "UnsupportedFeatureError",
+    "UnsupportedVersionError",
+]
