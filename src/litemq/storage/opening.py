@@ -40,6 +40,7 @@ from litemq.storage.timers.timer_store import TimerStore
 __all__ = ["OnLoss", "open_parts", "refuse_loss"]
 
 _REPLAY_BATCH_BYTES: Final = 1 << 30  # bytes of log whose queue entries are held in memory
+_STATE_BATCH_BYTES: Final = 4 << 20  # bytes of log whose changes of the state are held in memory
 _LOG = logging.getLogger(__name__)
 
 OnLoss = Callable[[CorruptStoreError], None]
@@ -196,7 +197,7 @@ def _replay(
             queue_replay.add_hole(QueueKey(stamp.topic_id, stamp.queue_id), stamp.queue_offset, offset)
         parts.damage.add(damage)
 
-    begin = written = max(min(as_of, queues_applied, timers_applied), log.start)
+    begin = written = committed = max(min(as_of, queues_applied, timers_applied), log.start)
     for window in read_log(log, begin, log.end, on_damage=on_damage):
         offsets = window.columns.starts + window.base
         is_whole = int(offsets[0]) >= as_of
@@ -214,6 +215,9 @@ def _replay(
             written = end
             queues.write_behind(end, WRITE_BEHIND_S)
             timers.write_behind(end)
+        if end - committed >= _STATE_BATCH_BYTES:  # the whole log is flushed: recovery has synced it
+            committed = end
+            parts.state_writer.commit(end)
         on_replayed(end - begin, log.end - begin)
     queue_replay.finish()
     timers.load_moved(state.parts.moved_timers, timers_applied)

@@ -1,10 +1,13 @@
 """Opening a store: the state is the same after every kind of stop."""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from litemq.proto.control_pb2 import Row
+from litemq.storage import opening
 from litemq.storage.state import QueueKey
 from litemq.storage.state.persistence.database import StateDatabase
 from litemq.types import Record
@@ -94,3 +97,31 @@ def test_the_database_is_used_or_rebuilt(tmp_path: Path, monkeypatch: pytest.Mon
         assert bool(replaced) == (version in {"gone", "damaged", "of a longer log"}), version
         again.abandon()
         shutil.rmtree(folder)
+
+
+def test_a_long_replay_stores_the_state_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_STATE_BATCH_BYTES", 1)  # after each window
+    store = open_store(tmp_path)
+    store.create_topic("orders", 1)
+    for _ in range(60):
+        send_bodies(store, "orders", [bytes(1000)] * 3)
+    expected = rows_of(store)
+    store.abandon()
+    (tmp_path / "state.db").unlink()
+    applied: list[int] = []
+    commit = StateDatabase.commit
+
+    def note(database: StateDatabase, offset: int, rows: Iterable[tuple[bytes, Row]]) -> None:
+        applied.append(offset)
+        if len(applied) == 3:
+            raise KeyboardInterrupt  # the process ends while it opens the store
+        commit(database, offset, rows)
+
+    monkeypatch.setattr(StateDatabase, "commit", note)
+    with pytest.raises(KeyboardInterrupt):
+        open_store(tmp_path)
+    assert 0 == applied[0] < applied[1] < applied[2]
+    monkeypatch.setattr(StateDatabase, "commit", commit)
+    again = open_store(tmp_path)
+    assert rows_of(again) == expected
+    again.close()
