@@ -29,7 +29,7 @@ from support.on_loop import on_loop
 BODY: Final = bytes(1000)
 MAX_LOG: Final = 4 << 20
 QUEUES: Final = 2
-TIMEOUTS: Final = {"request_timeout_ms": 10_000, "delivery_timeout_ms": 10_000}  # until a refused send raises
+TIMEOUTS: Final = {"request_timeout_ms": 5_000, "delivery_timeout_ms": 5_000}  # until a refused send raises
 
 
 @contextlib.asynccontextmanager

@@ -65,6 +65,16 @@ async def test_delivered_at_another_time(engine: Engine, topic: str) -> None:
         assert last.store_timestamp >= int(due.timestamp() * 1000)
         with pytest.raises(TimerEndedError):
             await mq.timers.reschedule(topic, later.message_id, delay=1)
+        delivered = await mq.timers.get(topic, later.message_id)
+        assert delivered is not None
+        assert delivered.state is ScheduledState.DELIVERED
+        assert abs(delivered.due_at - due) < timedelta(milliseconds=1)  # not the time that it was sent for
+        assert delivered.sent_for != delivered.due_at
+        moved = await mq.timers.reschedule(topic, (await mq.send(topic, b"x", delay=HOUR)).message_id, delay=2 * HOUR)
+        await mq.timers.cancel(topic, moved.message_id)
+        cancelled = await mq.timers.get(topic, moved.message_id)
+        assert cancelled is not None
+        assert (cancelled.state, cancelled.due_at) == (ScheduledState.CANCELLED, moved.due_at)
         with pytest.raises(TimerNotFoundError):
             await mq.timers.reschedule(topic, "none", delay=1)
         with pytest.raises(InvalidArgumentError, match="either"):

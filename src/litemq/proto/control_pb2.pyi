@@ -475,16 +475,18 @@ class TimerBatchCancelled(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., batch_id: _Optional[str] = ..., before: _Optional[int] = ..., at: _Optional[int] = ...) -> None: ...
 
 class MovedTimer(_message.Message):
-    __slots__ = ("pending", "due", "size", "gone")
+    __slots__ = ("pending", "due", "size", "gone", "ended")
     PENDING_FIELD_NUMBER: _ClassVar[int]
     DUE_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     pending: int
     due: int
     size: int
     gone: bool
-    def __init__(self, pending: _Optional[int] = ..., due: _Optional[int] = ..., size: _Optional[int] = ..., gone: _Optional[bool] = ...) -> None: ...
+    ended: bool
+    def __init__(self, pending: _Optional[int] = ..., due: _Optional[int] = ..., size: _Optional[int] = ..., gone: _Optional[bool] = ..., ended: _Optional[bool] = ...) -> None: ...
 
 class CancelledBatch(_message.Message):
     __slots__ = ("topic", "batch_id", "before", "at")

@@ -182,7 +182,8 @@ class TimerRequests:
 
         def decide(found: Found, tick: TimerTick) -> None:
             timer = found[name]
-            facts[:] = [_facts(name, timer, tick.due_time(timer))]
+            moved = self._store.state.parts.moved_timers.due_of(timer.pending)  # also of one that has ended
+            facts[:] = [_facts(name, timer, tick.due_time(timer) if moved is None else moved)]
 
         for _ in range(_READ_AGAIN):
             await self._changes.change([name], decide)

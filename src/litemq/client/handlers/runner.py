@@ -13,6 +13,7 @@ from litemq.client.extensions.plugins import Plugins
 from litemq.client.handlers.batch import processing
 from litemq.client.handlers.breaker import BreakerPeriod, HandlerBreaker, HandlerState
 from litemq.client.handlers.call import HandlerCalls
+from litemq.client.handlers.failure_log import log_failure
 from litemq.client.handlers.subscription import Subscription
 from litemq.client.messages.message import Message
 from litemq.client.settling.retry_policy import Retry
@@ -154,15 +155,7 @@ class Runner:
             self._failed(messages, period, failure)
 
     def _failed(self, messages: list[Message], period: BreakerPeriod, failure: Exception) -> None:
-        if isinstance(failure, Retry):
-            _LOG.debug("%s requested a retry", self._subscription.name)
-        else:
-            _LOG.warning(
-                "%s failed with %r",
-                self._subscription.name,
-                messages if len(messages) > 1 else messages[0],
-                exc_info=failure,
-            )
+        log_failure(self._subscription, messages, failure)
         is_message_error = isinstance(failure, (Retry, *self._subscription.retry.throws))
         if is_message_error or any(message.undecodable is failure for message in messages):
             if self._breaker is not None:

@@ -1,13 +1,23 @@
 """Rescheduled timers and cancelled batches: the same state from rows and from records."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.proto.control_pb2 import Control, Row, TimerBatchCancelled, TimerEnded, TimerMoved, TimersEnded
+from litemq.proto.control_pb2 import (
+    Control,
+    RetentionCrossed,
+    Row,
+    TimerBatchCancelled,
+    TimerEnded,
+    TimerMoved,
+    TimersEnded,
+)
 from litemq.storage.state.machine_parts import MachineParts, PlacedEvent
 from litemq.storage.state.part import PlacedRecord
 from litemq.storage.state.persistence.rows import is_gone, row_key
+from litemq.storage.state.timers import moved_timers
 from litemq.storage.state.timers.moved_timers import Moved
 from litemq.storage.state.timers.pending_totals import TimersFired
 from litemq.types import MAX_DELAY_MS, RecordKind
@@ -40,6 +50,20 @@ def test_a_moved_timer_is_kept_until_it_fires_ends_or_is_carried() -> None:
     assert list(parts.moved_timers) == [(8, Moved(500, 200)), (88, Moved(124, 208))]
     parts.apply(Control(timer_ended=TimerEnded(pending=8)))
     assert len(parts.moved_timers) == 1
+    # Those that fired or were cancelled still show when they were due, until their record is gone.
+    assert [parts.moved_timers.due_of(pending) for pending in (8, 16, 24, 32, 88)] == [500, 116, None, 132, 124]
+    parts.apply(Control(retention_crossed=RetentionCrossed(log_start=17)))
+    assert [parts.moved_timers.due_of(pending) for pending in (8, 16, 32, 88)] == [None, None, 132, 124]
+
+
+def test_the_latest_timers_that_ended_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moved_timers, "_KEPT_ENDED", 2)
+    parts = MachineParts()
+    for pending in (8, 16, 24):
+        parts.apply(_moved(pending, 100 + pending))
+    for pending in (24, 8, 16):  # whatever the order in which they end
+        parts.apply(Control(timer_ended=TimerEnded(pending=pending)))
+    assert [parts.moved_timers.due_of(pending) for pending in (8, 16, 24)] == [None, 116, 124]
 
 
 def test_a_batch_is_cancelled_up_to_an_offset_and_forgotten_when_all_is_due() -> None:
