@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from litemq.client.cluster.connections import BrokerConnections
 from litemq.client.cluster.nameservers import NameServers
@@ -13,6 +14,9 @@ from litemq.errors import LiteMQError, NoRouteError
 from litemq.proto.wire_pb2 import BrokerState
 
 __all__ = ["BrokerContacts"]
+
+# A connected broker that answered this recently is not contacted again: many calls come in rows.
+_FRESH_S: Final = 1.0
 
 
 class BrokerContacts:
@@ -26,6 +30,7 @@ class BrokerContacts:
         self._nameservers = nameservers
         self._connections = connections
         self._within = config.contact_timeout_ms / 1000
+        self._answered_at: dict[str, float] = {}  # by the event loop's clock
 
     async def survey(self, names: Iterable[str] | None = None) -> Survey:
         """Contact the named brokers, or all that the NameServer knows.
@@ -34,8 +39,11 @@ class BrokerContacts:
             NoRouteError: None of them answers.
             NetworkError: No NameServer answers.
         """
-        states = await self._nameservers.brokers()
-        brokers = sorted((state.facts.name for state in states) if names is None else names)
+        states: Sequence[BrokerState] | None = None
+        if names is None:
+            states = await self._nameservers.brokers()
+            names = [state.facts.name for state in states]
+        brokers = sorted(names)
         if not brokers:
             raise NoRouteError(
                 f"no broker is alive (NameServer {self._nameservers.description}): "
@@ -46,24 +54,42 @@ class BrokerContacts:
             raise NoRouteError(f"{describe_missing(missing)}: start it again with `litemq broker`")
         return Survey(brokers, missing)
 
-    async def missing(self, brokers: Sequence[str], states: Iterable[BrokerState]) -> dict[str, str]:
-        """Return which of ``brokers`` do not answer, and why."""
-        by_name = {state.facts.name: state for state in states}
-        self._connections.addresses.update(
-            {name: (state.facts.host, state.facts.port) for name, state in by_name.items()}
-        )
-        reasons = await asyncio.gather(*(self._contact(broker, by_name.get(broker)) for broker in brokers))
-        return {broker: reason for broker, reason in zip(brokers, reasons, strict=True) if reason}
+    async def missing(self, brokers: Sequence[str], states: Iterable[BrokerState] | None) -> dict[str, str]:
+        """Return which of ``brokers`` do not answer, and why.
 
-    async def _contact(self, broker: str, state: BrokerState | None) -> str:
-        """Return why ``broker`` does not answer; empty: it does."""
+        ``states`` is what the NameServer knows; ``None``: it is asked if a broker is missing.
+        """
+        self._learn_addresses(states or ())
+        errors = await asyncio.gather(*map(self._contact, brokers))
+        failed = {broker: error for broker, error in zip(brokers, errors, strict=True) if error}
+        if not failed:
+            return {}
+        if states is None:
+            states = await self._nameservers.brokers()
+            self._learn_addresses(states)
+        by_name = {state.facts.name: state for state in states}
+        return {broker: _reason(error, by_name.get(broker)) for broker, error in failed.items()}
+
+    def _learn_addresses(self, states: Iterable[BrokerState]) -> None:
+        self._connections.addresses.update({each.facts.name: (each.facts.host, each.facts.port) for each in states})
+
+    async def _contact(self, broker: str) -> str:
+        """Return the error of a broker that does not answer; empty: it does, or did just now."""
+        connection, now = self._connections.to(broker), asyncio.get_running_loop().time()
+        if connection.is_open and now - self._answered_at.get(broker, -_FRESH_S) < _FRESH_S:
+            return ""
         try:
-            await self._connections.to(broker).probe(self._within)
+            await connection.probe(self._within)
         except LiteMQError as error:
-            if state is None:
-                return f"{error}; the NameServer does not know it"
-            return str(error) if state.alive else f"{error}; silent for {_duration(state.heard_ms_ago)}"
+            return str(error)
+        self._answered_at[broker] = now
         return ""
+
+
+def _reason(error: str, state: BrokerState | None) -> str:
+    if state is None:
+        return f"{error}; the NameServer does not know it"
+    return error if state.alive else f"{error}; silent for {_duration(state.heard_ms_ago)}"
 
 
 def _duration(ms: int) -> str:

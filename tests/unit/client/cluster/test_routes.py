@@ -68,6 +68,7 @@ class _Connection:
 
     def __init__(self, is_down: bool) -> None:
         self._is_down = is_down
+        self.is_open = not is_down
 
     async def probe(self, within: float) -> None:
         if self._is_down:
