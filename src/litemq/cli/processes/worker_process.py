@@ -17,10 +17,11 @@ import signal
 import socket
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from litemq.cli.processes.worker_pool import EXIT_RECYCLE, WorkerSettings
-from litemq.cli.rendering.exit_codes import exit_code
+from litemq.cli.rendering.exit_codes import EXIT_FAILED, exit_code
 from litemq.cli.rendering.logs import Level, log_to_stderr
 from litemq.client.async_client import AsyncClient
 from litemq.client.extensions.plugins import Plugin, PluginHost
@@ -42,7 +43,9 @@ def main() -> None:
     fd, settings_json = sys.argv[1:]
     line = socket.socket(fileno=int(fd))
     settings = WorkerSettings(**json.loads(settings_json))
-    threading.Thread(target=_watch, args=(line,), name="litemq worker's line", daemon=True).start()
+    threading.Thread(
+        target=_watch, args=(line, settings.shutdown_s + _LAST_S), name="litemq worker's line", daemon=True
+    ).start()
     log_to_stderr(Level(settings.level), f"worker {os.getpid()}")
     try:
         client = _load(settings)
@@ -57,10 +60,16 @@ def main() -> None:
         faulthandler.dump_traceback_later(_LAST_S, exit=True)
 
 
-def _watch(line: socket.socket) -> None:
-    """Stop this process when the parent's end closes; the parent never sends anything."""
+def _watch(line: socket.socket, within: float) -> None:
+    """Stop this process when the parent's end closes; the parent never sends anything.
+
+    Nobody else would end it: after ``within`` seconds it exits, whatever it does.
+    """
     line.recv(1)
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(within)
+    faulthandler.dump_traceback()
+    _end(EXIT_FAILED)
 
 
 def _load(settings: WorkerSettings) -> AsyncClient | Client:
