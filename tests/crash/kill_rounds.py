@@ -28,7 +28,13 @@ from litemq.storage.state import QueueKey
 from litemq.types import Record
 
 CONFIG = StoreConfig(
-    segment_bytes=262_144, max_record_bytes=8192, index_slots=100, index_entries=500, checkpoint_interval_ms=20
+    segment_bytes=262_144,
+    max_record_bytes=8192,
+    index_slots=100,
+    index_entries=500,
+    checkpoint_interval_ms=20,
+    disk_clean_percent=100,  # the machine's disk may be nearly full
+    disk_refuse_percent=100,
 )
 QUEUES = 3
 ACK = struct.Struct(">IQ")  # queue, offset
