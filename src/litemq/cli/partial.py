@@ -16,12 +16,12 @@ from litemq.errors import PartialAnswerError
 __all__ = ["accept_partial", "note_missing", "partial_accepted", "reports_missing"]
 
 T = TypeVar("T")
-_NOTED: Final[ContextVar[dict[str, str]]] = ContextVar("brokers that did not answer, with the reasons")
+_NOTED: Final[ContextVar[dict[str, str]]] = ContextVar("servers that did not answer, with the reasons")
 
 
 @contextmanager
 def reports_missing() -> Iterator[None]:
-    """Run a command; at its end, report the brokers noted meanwhile on standard error."""
+    """Run a command; at its end, report the servers noted meanwhile on standard error."""
     missing: dict[str, str] = {}
     token = _NOTED.set(missing)
     try:
@@ -32,17 +32,17 @@ def reports_missing() -> Iterator[None]:
                 raise
         if missing:
             sys.stdout.flush()  # the report comes after the output
-            for broker, reason in sorted(missing.items()):
+            for server, reason in sorted(missing.items()):
                 typer.secho("incomplete", fg="yellow", bold=True, err=True, nl=False)
-                sys.stderr.write(f" broker {broker} does not answer: {reason}\n")
+                sys.stderr.write(f" {server} does not answer: {reason}\n")
             raise typer.Exit(EXIT_PARTIAL)
     finally:
         _NOTED.reset(token)
 
 
-def note_missing(missing: Mapping[str, str]) -> None:
-    """Have the brokers in ``missing`` reported at the end of the command."""
-    _NOTED.get().update(missing)
+def note_missing(missing: Mapping[str, str], kind: str = "broker") -> None:
+    """Have the servers in ``missing`` reported at the end of the command."""
+    _NOTED.get().update({f"{kind} {name}": reason for name, reason in missing.items()})
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from litemq.client.messages.detached import DetachedSource
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import to_ms
-from litemq.errors import InvalidArgumentError, NoRouteError, PartialAnswerError
+from litemq.errors import InvalidArgumentError, PartialAnswerError
 from litemq.types import ArchivedChoice, Priorities, WhenFull, check_name, check_readable
 
 __all__ = ["AsyncAdmin"]
@@ -346,15 +346,11 @@ class AsyncAdmin(GroupAdmin):
         name = check_name(topic) if topic else ""
         survey = await self._engine.survey()
         answers = await survey.ask(lambda broker: self._engine.why(broker, name, message_id, group_id))
-        # Prefer the broker that has the message, then one that has the topic.
-        found = max(
-            (info for _, info in answers), key=lambda info: (bool(info.topic), info.verdict != "no-topic"), default=None
-        )
-        if found is None or not found.topic:
+        found = [info for _, info in answers]
+        if not any(info.topic for info in found):
             survey.require_all(f"the others do not have message {message_id!r}")
-        if found is None:
-            raise NoRouteError("no broker has answered")
-        return found
+        # Prefer the broker that has the message, then one that has the topic.
+        return max(found, key=lambda info: (bool(info.topic), info.verdict != "no-topic"))
 
     def _reader(self, broker: str) -> DetachedSource:
         return DetachedSource(broker, self._serializers, self._config.max_body_bytes)

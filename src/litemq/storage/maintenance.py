@@ -15,6 +15,7 @@ from litemq.storage.projections.snapshot import snapshot_begin, snapshot_rest
 from litemq.storage.reading import StoreReader
 from litemq.storage.retainer import Retainer
 from litemq.storage.retention.retention import first_segment_to_keep
+from litemq.storage.retention.unread import describe_counts
 from litemq.storage.store_parts import WRITE_BEHIND_S, StoreParts
 from litemq.storage.writing import StoreWriter
 
@@ -180,13 +181,10 @@ class Maintenance:
             return
         kept = first_segment_to_keep(self._log, None, config.max_log_bytes)
         if kept > self._log.start and self.retain(max_bytes=config.max_log_bytes) < kept:
-            groups = ", ".join(
-                f"group {group}: {count}" for group, count in sorted(self._retainer.held_for_groups.items())
-            )
             refusal = (
                 f"the log of {parts.directory} has reached max_log_size ({config.max_log_bytes} bytes) with unread "
-                f"messages of {groups} (retention.keep_unread): let the consumers catch up, delete groups that are "
-                "not used any more, or raise storage.max_log_size"
+                f"messages of {describe_counts(self._retainer.held_for_groups)} (retention.keep_unread): let the "
+                "consumers catch up, delete groups that are not used any more, or raise storage.max_log_size"
             )
             if parts.unread_refusal is None:
                 _LOG.error("%s", refusal)

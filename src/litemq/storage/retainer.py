@@ -141,12 +141,13 @@ class Retainer:
         Return ``None`` if unread messages are kept, and a group was set back to some meanwhile.
         """
         tried: set[int] = set()
-        while not self._parts.config.keep_unread or self._unread_gate.start(log_start) == log_start:
+        while True:
             self._carry_forward(log_start, tried)
             crossing = self._try_to_cross(log_start, start_offsets, tried)
             if crossing is not None:
                 return crossing
-        return None
+            if self._parts.config.keep_unread and self._unread_gate.start(log_start) < log_start:
+                return None
 
     def _carry_forward(self, log_start: int, tried: set[int]) -> None:
         """Append copies of the records before ``log_start`` that the store still needs.

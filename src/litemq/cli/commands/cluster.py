@@ -80,6 +80,6 @@ async def _nameserver(address: str, settings: dict[str, Any]) -> dict[str, objec
         async with AsyncClient(f"litemq://{address}", **{**settings, **limits}) as mq:
             brokers = await mq.admin.brokers()
     except LiteMQError as error:
-        note_missing({f"(NameServer) {address}": plain(str(error), 200)})
+        note_missing({address: plain(str(error), 200)}, "NameServer")
         return {"nameserver": address, "state": "not answering", "brokers": None}
     return {"nameserver": address, "state": "up", "brokers": len(brokers)}

@@ -63,7 +63,7 @@ def main() -> None:
 def _watch(line: socket.socket, within: float) -> None:
     """Stop this process when the parent's end closes; the parent never sends anything.
 
-    Nobody else would end it: after ``within`` seconds it exits, whatever it does.
+    No other process would end it: after ``within`` seconds it exits, whatever it does.
     """
     line.recv(1)
     os.kill(os.getpid(), signal.SIGTERM)

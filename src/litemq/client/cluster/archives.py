@@ -36,7 +36,7 @@ class ClusterArchives:
             queues_by_broker[queue.broker].append(WireQueue(queue_id=queue.queue_id, begin=begin, next=queue.next))
         survey = await self._survey(topic)
         if replaces:
-            survey.require_all("nothing was changed; retry when it is back")
+            survey.require_all()
         brokers = survey.asked
         unknown = sorted(set(queues_by_broker) - set(brokers))
         if unknown:

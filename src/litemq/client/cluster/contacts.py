@@ -15,7 +15,8 @@ from litemq.proto.wire_pb2 import BrokerState
 
 __all__ = ["BrokerContacts"]
 
-# A connected broker that answered this recently is not contacted again: many calls come in rows.
+# A broker that answered this recently, or was waited for in vain, is not contacted again: calls
+# come in rows, and a command makes several.
 _FRESH_S: Final = 1.0
 
 
@@ -30,7 +31,8 @@ class BrokerContacts:
         self._nameservers = nameservers
         self._connections = connections
         self._within = config.contact_timeout_ms / 1000
-        self._answered_at: dict[str, float] = {}  # by the event loop's clock
+        # When a broker was contacted, and its error. A refused connection costs no time: not kept.
+        self._latest: dict[str, tuple[float, str]] = {}
 
     async def survey(self, names: Iterable[str] | None = None) -> Survey:
         """Contact the named brokers, or all that the NameServer knows.
@@ -41,49 +43,57 @@ class BrokerContacts:
         """
         states: Sequence[BrokerState] | None = None
         if names is None:
-            states = await self._nameservers.brokers()
+            states = await self.learn_brokers()
             names = [state.facts.name for state in states]
         brokers = sorted(names)
         if not brokers:
-            raise NoRouteError(
-                f"no broker is alive (NameServer {self._nameservers.description}): "
-                "start one with `litemq broker`, or all with `litemq up`"
-            )
+            raise self.no_broker_alive()
         missing = await self.missing(brokers, states)
         if len(missing) == len(brokers):
             raise NoRouteError(f"{describe_missing(missing)}: start it again with `litemq broker`")
         return Survey(brokers, missing)
 
-    async def missing(self, brokers: Sequence[str], states: Iterable[BrokerState] | None) -> dict[str, str]:
+    async def learn_brokers(self) -> list[BrokerState]:
+        """Fetch all brokers from the NameServer, alive or not, and learn their addresses."""
+        states = await self._nameservers.brokers()
+        self._connections.addresses.update({each.facts.name: (each.facts.host, each.facts.port) for each in states})
+        return states
+
+    def no_broker_alive(self) -> NoRouteError:
+        """Return the error of a cluster without brokers."""
+        return NoRouteError(
+            f"no broker is alive (NameServer {self._nameservers.description}): "
+            "start one with `litemq broker`, or all with `litemq up`"
+        )
+
+    async def missing(self, brokers: Sequence[str], states: Sequence[BrokerState] | None) -> dict[str, str]:
         """Return which of ``brokers`` do not answer, and why.
 
         ``states`` is what the NameServer knows; ``None``: it is asked if a broker is missing.
         """
-        self._learn_addresses(states or ())
         errors = await asyncio.gather(*map(self._contact, brokers))
         failed = {broker: error for broker, error in zip(brokers, errors, strict=True) if error}
         if not failed:
             return {}
-        if states is None:
-            states = await self._nameservers.brokers()
-            self._learn_addresses(states)
-        by_name = {state.facts.name: state for state in states}
+        by_name = {state.facts.name: state for state in states or await self.learn_brokers()}
         return {broker: _reason(error, by_name.get(broker)) for broker, error in failed.items()}
 
-    def _learn_addresses(self, states: Iterable[BrokerState]) -> None:
-        self._connections.addresses.update({each.facts.name: (each.facts.host, each.facts.port) for each in states})
-
     async def _contact(self, broker: str) -> str:
-        """Return the error of a broker that does not answer; empty: it does, or did just now."""
-        connection, now = self._connections.to(broker), asyncio.get_running_loop().time()
-        if connection.is_open and now - self._answered_at.get(broker, -_FRESH_S) < _FRESH_S:
-            return ""
+        """Return the error of a broker that does not answer; empty: it does."""
+        connection, loop = self._connections.to(broker), asyncio.get_running_loop()
+        at, error = self._latest.get(broker, (-_FRESH_S, ""))
+        begin = loop.time()
+        if begin - at < _FRESH_S and (error or connection.is_open):
+            return error
         try:
             await connection.probe(self._within)
-        except LiteMQError as error:
-            return str(error)
-        self._answered_at[broker] = now
-        return ""
+            error = ""
+        except LiteMQError as failed:
+            error = str(failed)
+        now = loop.time()
+        if not error or now - begin >= self._within:
+            self._latest[broker] = now, error
+        return error
 
 
 def _reason(error: str, state: BrokerState | None) -> str:

@@ -87,7 +87,7 @@ class ClusterEngine:
 
     async def open(self) -> None:
         """Connect to a NameServer, so that a wrong address fails here, not at the first send."""
-        await self._routes.learn_brokers()
+        await self._contacts.learn_brokers()
         self._producer = Producer(
             self._config,
             route=lambda topic: self._routes.route(topic, create=True),
@@ -161,7 +161,7 @@ class ClusterEngine:
     # Brokers and groups ---------------------------------------------------------------------------
 
     async def brokers(self) -> list[BrokerInfo]:
-        states = await self._nameservers.brokers()
+        states = await self._contacts.learn_brokers()
         missing = await self._contacts.missing([state.facts.name for state in states], states)
         return [
             BrokerInfo(
@@ -185,27 +185,21 @@ class ClusterEngine:
         return await self._groups.describe(await self.survey(), group)
 
     async def plan_reset(self, topic: str, group: str, to: str, value: int) -> ResetPlan:
-        return await self._groups.plan(await self._all_brokers(topic), topic, group, to, value)
+        return await self._groups.plan(await self._routes.all_brokers(topic), topic, group, to, value)
 
     async def reset(self, plan: ResetPlan, *, force: bool) -> ResetPlan:
         return await self._groups.reset(plan, force=force)
 
     async def undo_reset(self, topic: str, group: str, reset_id: str, *, dry_run: bool, force: bool) -> ResetPlan:
         return await self._groups.undo(
-            await self._all_brokers(topic), topic, group, reset_id, dry_run=dry_run, force=force
+            await self._routes.all_brokers(topic), topic, group, reset_id, dry_run=dry_run, force=force
         )
-
-    async def _all_brokers(self, topic: str) -> list[str]:
-        """Return the brokers of ``topic``; raise if one does not answer."""
-        survey = await self.survey(topic)
-        survey.require_all("nothing was changed; retry when it is back")
-        return survey.brokers
 
     async def pause_group(self, group: str, *, paused: bool) -> None:
         await self._groups.pause(await self.survey(), group, paused=paused)
 
     async def delete_group(self, group: str) -> None:
-        await self._groups.delete(await self._all_brokers(""), group)
+        await self._groups.delete(await self._routes.all_brokers(), group)
 
     async def why(self, broker: str, topic: str, message_id: str, group: str) -> WhyInfo:
         request = WhyRequest(topic=topic, message_id=message_id, group=group)

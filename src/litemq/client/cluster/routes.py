@@ -12,7 +12,7 @@ from litemq.client.cluster.nameservers import NameServers
 from litemq.client.engine.routes import BrokerAddress, Route
 from litemq.client.engine.survey import Survey
 from litemq.errors import NoRouteError, TopicNotFoundError
-from litemq.proto.wire_pb2 import BrokerState, CreateTopicRequest, Opcode, TopicAnswer, TopicRequest
+from litemq.proto.wire_pb2 import CreateTopicRequest, Opcode, TopicAnswer, TopicRequest
 from litemq.types import Durability, is_system_name
 
 __all__ = ["Routes"]
@@ -67,16 +67,16 @@ class Routes:
             route = cached
         return await self._contacts.survey(broker.name for broker in route.brokers)
 
+    async def all_brokers(self, topic: str = "") -> list[str]:
+        """Return all brokers, or those that have ``topic``; raise if one does not answer."""
+        survey = await self.survey(topic)
+        survey.require_all()
+        return survey.brokers
+
     async def alive(self) -> list[str]:
         """Return the names of the brokers that are alive; raise if there is none."""
         await self._check_alive()
-        return sorted(state.facts.name for state in await self.learn_brokers() if state.alive)
-
-    async def learn_brokers(self) -> list[BrokerState]:
-        """Fetch all brokers, alive or not, and learn their addresses."""
-        states = await self._nameservers.brokers()
-        self._connections.addresses.update({state.facts.name: (state.facts.host, state.facts.port) for state in states})
-        return states
+        return sorted(state.facts.name for state in await self._contacts.learn_brokers() if state.alive)
 
     async def _ask(self, topic: str, *, create: bool) -> Route:
         route = await (self._system_route(topic) if is_system_name(topic) else self._nameservers.fetch(topic))
@@ -94,7 +94,7 @@ class Routes:
         queues = await self._system_queues(survey, topic)
         addresses = [
             BrokerAddress(facts.name, facts.host, facts.port, queues[facts.name], Durability(facts.default_durability))
-            for facts in (state.facts for state in await self.learn_brokers())
+            for facts in (state.facts for state in await self._contacts.learn_brokers())
             if facts.name in queues
         ]
         return Route(topic, tuple(addresses)) if addresses else None
@@ -123,10 +123,7 @@ class Routes:
     async def _check_alive(self) -> None:
         """Raise ``NoRouteError`` if no broker is alive: the topic may exist on one that is down."""
         if not any(state.alive for state in await self._nameservers.brokers()):
-            raise NoRouteError(
-                f"no broker is alive (NameServer {self._nameservers.description}): "
-                "start one with `litemq broker`, or all with `litemq up`"
-            )
+            raise self._contacts.no_broker_alive()
 
     def learn(self, route: Route) -> None:
         """Learn the addresses in ``route``, and pass it on."""

@@ -49,18 +49,12 @@ class ClusterTopics:
 
     async def alter(self, topic: str, changes: TopicChanges) -> TopicInfo:
         request = changes.to_wire(topic)
-        for broker in await self._all_brokers(topic):
+        for broker in await self._routes.all_brokers(topic):
             await self._ask(broker, Opcode.ALTER_TOPIC, request)
         return await self.describe(topic)
 
-    async def _all_brokers(self, topic: str) -> list[str]:
-        """Return the brokers of ``topic``; raise if one does not answer."""
-        survey = await self._routes.survey(topic)
-        survey.require_all("nothing was changed; retry when it is back")
-        return survey.brokers
-
     async def delete(self, topic: str) -> None:
-        for broker in await self._all_brokers(topic):
+        for broker in await self._routes.all_brokers(topic):
             with contextlib.suppress(TopicNotFoundError):
                 await self._ask(broker, Opcode.DELETE_TOPIC, TopicRequest(topic=topic))
         self._on_gone(topic)
@@ -80,13 +74,13 @@ class ClusterTopics:
         """
         survey = await self._routes.survey()
         answers = await survey.ask(lambda broker: self._ask(broker, Opcode.LIST_TOPICS, Empty()))
+        lists = [TopicsAnswer.FromString(answer).topics for _, answer in answers]
+        if survey.missing:
+            states = await self._nameservers.brokers()
+            lists += [state.facts.topics for state in states if state.facts.name in survey.missing]
         found: dict[str, int] = {}
-        for topics in [
-            *(TopicsAnswer.FromString(answer).topics for _, answer in answers),
-            *(state.facts.topics for state in await self._nameservers.brokers() if state.facts.name in survey.missing),
-        ]:
-            for entry in topics:
-                found[entry.topic] = found.get(entry.topic, 0) + entry.queues
+        for entry in (entry for topics in lists for entry in topics):
+            found[entry.topic] = found.get(entry.topic, 0) + entry.queues
         return survey.complete(dict(sorted(found.items())))
 
     async def find(self, broker: str, topic: str, key: str, limit: int) -> bytes:

@@ -61,7 +61,7 @@ class Survey:
             )
         return answer
 
-    def require_all(self, consequence: str) -> None:
+    def require_all(self, consequence: str = "nothing was changed; retry when it is back") -> None:
         """Raise unless every broker has answered, before anything is changed.
 
         Raises:

@@ -11,6 +11,7 @@ from litemq.client.engine.engine import Engine
 from litemq.client.engine.job import BackfillResult, Job, JobRun
 from litemq.client.engine.job_options import JobOptions, set_body, set_options
 from litemq.client.engine.jobs import PutHow, PutOutcome
+from litemq.client.engine.survey import Survey
 from litemq.client.jobs.bulk_import import ImportResult, JobImport, NewJob
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import to_ms
@@ -150,10 +151,9 @@ class Jobs:
             JobNotFoundError: No job has this id.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        survey = await self._survey()
-        for _, jobs in await survey.ask(lambda broker: self._engine.get(broker, [job_id])):
-            for job in jobs:
-                return job
+        survey, found = await self._search(job_id)
+        if found is not None:
+            return found
         survey.require_all(f"the others do not have job {job_id!r}")
         raise JobNotFoundError(f"there is no job {job_id!r}: `litemq job list` shows all jobs")
 
@@ -323,9 +323,12 @@ class Jobs:
 
     async def _find(self, job_id: str) -> Job | None:
         """Return a job on a broker that answers: with another one down, jobs are still created."""
+        return (await self._search(job_id))[1]
+
+    async def _search(self, job_id: str) -> tuple[Survey, Job | None]:
         survey = await self._survey()
         found = [job for _, jobs in await survey.ask(lambda each: self._engine.get(each, [job_id])) for job in jobs]
-        return found[0] if found else None
+        return survey, found[0] if found else None
 
     async def _put(self, broker: str, definition: JobDefinition, how: PutHow) -> None:
         _raise_first(await self._engine.put(broker, [definition], how, dry_run=False))

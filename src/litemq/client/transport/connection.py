@@ -119,16 +119,20 @@ class BrokerConnection:
             return channel
         if self._closed:
             raise ClientClosedError("the client is closed")
-        self.start_connecting()
-        waiter: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
         try:
-            async with asyncio.timeout(within):
-                return await waiter
+            return await self._wait_in(self._waiting, within)
         except TimeoutError:
             raise ConnectionLostError(
                 f"no connection to {self.name} within {within:g} s: {self.failure or 'no answer'}"
             ) from None
+
+    async def _wait_in(self, waiting: list[asyncio.Future[Channel]], within: float) -> Channel:
+        """Connect, and wait in a list for the channel."""
+        self.start_connecting()
+        waiter: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
+        waiting.append(waiter)
+        async with asyncio.timeout(within):
+            return await waiter
 
     async def request(
         self,
@@ -171,12 +175,8 @@ class BrokerConnection:
         if channel is None or not channel.is_open:
             if self._closed:
                 raise ClientClosedError("the client is closed")
-            self.start_connecting()
-            waiter: asyncio.Future[Channel] = loop.create_future()
-            self._probing.append(waiter)
             try:
-                async with asyncio.timeout(within):
-                    channel = await waiter
+                channel = await self._wait_in(self._probing, within)
             except TimeoutError:
                 raise ConnectionLostError(f"no answer from {self.name} within {within:g} s") from None
         await channel.request(Opcode.PING, b"", timeout=max(0.01, until - loop.time()))

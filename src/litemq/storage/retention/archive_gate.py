@@ -8,16 +8,13 @@ topic that waits also keeps other topics' messages of the same segment.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError
 from litemq.proto.control_pb2 import Control
 from litemq.storage.log.commitlog import CommitLog
+from litemq.storage.retention.entries import ReadEntries, log_offset_of
 from litemq.storage.retention.retention import first_segment_to_keep
 from litemq.storage.state import QueueKey, State
 from litemq.types import Archived
@@ -53,7 +50,7 @@ class ArchiveGate:
         state: State,
         clock: Clock,
         wait_ms: int,
-        read_entries: Callable[[QueueKey, int, int], npt.NDArray[np.void]],
+        read_entries: ReadEntries,
     ) -> None:
         self._log = log
         self._state = state
@@ -70,7 +67,10 @@ class ArchiveGate:
         lacking = self._state.unarchived()
         topics = {key.topic_id for key, _ in lacking}
         keeps_from = {topic_id: self._keeps_from(topic_id, log_start, is_urgent=is_urgent) for topic_id in topics}
-        waiting = [_Unarchived(key, self._log_offset(key, first), keeps_from[key.topic_id]) for key, first in lacking]
+        waiting = [
+            _Unarchived(key, log_offset_of(self._log, self._read_entries, key, first), keeps_from[key.topic_id])
+            for key, first in lacking
+        ]
         log_start, held = _start_for(self._log, log_start, waiting)
         awaited = frozenset(self._state.topics[topic_id].name for topic_id in held)
         if awaited - self.awaited:  # warn once, however long it takes
@@ -88,14 +88,6 @@ class ArchiveGate:
         if is_urgent:
             return log_start
         return first_segment_to_keep(self._log, self._clock.wall_ms() - (topic.archive_wait_ms or self._wait_ms), None)
-
-    def _log_offset(self, key: QueueKey, queue_offset: int) -> int:
-        """Return the log offset of a message; if its entry is damaged, the start of the log."""
-        try:
-            entries = self._read_entries(key, queue_offset, 1)
-        except CorruptStoreError:
-            return self._log.start
-        return int(entries["log_offset"][0]) if entries.size else self._log.end
 
 
 def _start_for(log: CommitLog, log_start: int, waiting: Iterable[_Unarchived]) -> tuple[int, set[int]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from litemq.proto.control_pb2 import Control
+from litemq.storage.retention.unread import describe_counts
 
 __all__ = ["LossReport"]
 
@@ -36,5 +37,5 @@ class LossReport:
             "%s: retention deleted unread messages of %s (see `litemq group describe GROUP`): let the consumers catch "
             "up, raise storage.max_log_size or storage.retention, or set retention.keep_unread",
             self._directory,
-            ", ".join(f"group {group}: {count}" for group, count in sorted(lost.items())),
+            describe_counts(lost),
         )

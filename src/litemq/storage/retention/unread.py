@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from litemq.storage.state import QueueKey, State
 
-__all__ = ["Unread", "count_unread", "unread"]
+__all__ = ["Unread", "count_unread", "describe_counts", "unread"]
 
 
 class Unread(NamedTuple):
@@ -25,17 +25,15 @@ def unread(state: State) -> Iterator[Unread]:
     A group that has an offset in one queue of a topic reads all its queues. Archived messages are
     not at risk, so they do not count.
     """
-    groups: dict[int, set[str]] = defaultdict(set)
+    begun: dict[tuple[int, str], list[QueueKey]] = defaultdict(list)
     for group, key in state.group_offsets:
-        groups[key.topic_id].add(group)
-    for topic_id in sorted(groups):
+        begun[key.topic_id, group].append(key)
+    for topic_id, group in sorted(begun):
         topic = state.topics.get(topic_id)
-        if topic is None or topic.deleted:
-            continue
-        keys = [QueueKey(topic_id, queue_id) for queue_id in range(topic.queues)]
-        for group in sorted(groups[topic_id]):
+        if topic is not None and not topic.deleted:
+            keys = [QueueKey(topic_id, queue_id) for queue_id in range(topic.queues)]
             # The queues of a retry topic are not numbered from 0.
-            for key in keys or state.parts.progress.queues_of(group, topic_id):
+            for key in keys or sorted(begun[topic_id, group]):
                 begin = _first_unread(state, group, key)
                 if begin < state.end_offsets.get(key, 0):
                     yield Unread(group, key, begin)
@@ -59,3 +57,8 @@ def count_unread(state: State, each: Unread, end: int) -> int:
     if progress is None:
         return max(0, end - each.begin)
     return sum(stop - first for first, stop in progress.done.without(each.begin, end)) if end > each.begin else 0
+
+
+def describe_counts(counts: Mapping[str, int]) -> str:
+    """Return numbers of messages by group as a phrase."""
+    return ", ".join(f"group {group}: {count}" for group, count in sorted(counts.items()))

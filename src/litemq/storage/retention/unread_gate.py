@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-import numpy as np
-import numpy.typing as npt
-
-from litemq.errors import CorruptStoreError
 from litemq.storage.log.commitlog import CommitLog
+from litemq.storage.retention.entries import ReadEntries, log_offset_of
 from litemq.storage.retention.unread import count_unread, unread
-from litemq.storage.state import QueueKey, State
+from litemq.storage.state import State
 
 __all__ = ["UnreadGate"]
 
@@ -24,7 +20,7 @@ class UnreadGate:
         log: CommitLog,
         state: State,
         writing: AbstractContextManager[object],
-        read_entries: Callable[[QueueKey, int, int], npt.NDArray[np.void]],
+        read_entries: ReadEntries,
     ) -> None:
         self._log = log
         self._state = state
@@ -42,17 +38,9 @@ class UnreadGate:
         held: dict[str, int] = {}
         least = log_start
         for each, messages in found:
-            log_offset = self._log_offset(each.key, each.begin)
+            log_offset = log_offset_of(self._log, self._read_entries, each.key, each.begin)
             if log_offset < log_start:
                 least = min(least, log_offset)
                 held[each.group] = held.get(each.group, 0) + messages
         self.held = held
         return log_start if least == log_start else self._log.segment_of(least).start
-
-    def _log_offset(self, key: QueueKey, queue_offset: int) -> int:
-        """Return the log offset of a message; if its entry is damaged, the start of the log."""
-        try:
-            entries = self._read_entries(key, queue_offset, 1)
-        except CorruptStoreError:
-            return self._log.start
-        return int(entries["log_offset"][0]) if entries.size else self._log.end
