@@ -27,6 +27,7 @@ format:
 # Check types
 types:
     {{bin}}/mypy
+    {{bin}}/pyright
 
 # Check the layers between packages
 layers:
@@ -78,7 +79,7 @@ year timers="6000" years="10":
 
 # Back up a broker under load, again and again; restore and check each backup
 backups count="200":
-    LITEMQ_BACKUPS={{count}} {{bin}}/pytest -q -s tests/cluster/test_backups.py
+    LITEMQ_BACKUPS={{count}} {{bin}}/pytest -q -s -o faulthandler_timeout=0 tests/cluster/test_backups.py
 
 # Kill the archive and a stream `kills` times each under load, and run the Spark examples twice
 chaos-spark kills="30":
@@ -154,10 +155,16 @@ compatibility before *args:
 lock:
     {{bin}}/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras --group dev --group fuzz -o requirements/dev.lock pyproject.toml
     echo 'pyspark==4.2.0' | {{bin}}/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-deps -o requirements/older-spark.lock -
+    echo 'grpcio-tools==1.72.0' | {{bin}}/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-deps -o requirements/protoc.lock -
 
 # Generate Python from the schema
 proto:
-    {{bin}}/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src src/litemq/proto/*.proto
+    #!/usr/bin/env bash
+    set -eu
+    protoc=$(mktemp -d)
+    trap 'rm -rf "$protoc"' EXIT
+    {{bin}}/uv pip install --quiet --python {{bin}}/python --no-deps --require-hashes --target "$protoc" -r requirements/protoc.lock
+    PYTHONPATH="$protoc" {{bin}}/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src src/litemq/proto/*.proto
 
 # Write docs/reference/ from the code
 reference:

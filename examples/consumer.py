@@ -1,6 +1,7 @@
 """Bill the orders that ``producer.py`` sends, for the group "billing", until Ctrl-C.
 
-When the handler returns, its message is acknowledged. When it raises, the message is retried later.
+When the handler returns, its message is acknowledged. When it raises, the program goes on: the
+message is retried later, and becomes a dead letter after the last retry.
 """
 
 import asyncio

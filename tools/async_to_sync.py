@@ -39,7 +39,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 
 from litemq.client.admin import AsyncAdmin
 from litemq.client.async_client import AsyncClient
@@ -76,7 +76,7 @@ from litemq.client.transactions.admin import Transactions
 from litemq.client.transactions.listener import TransactionListener
 from litemq.client.transactions.transaction import OnError, Transaction, TransactionReceipt
 from litemq.errors import LiteMQError, PartialAnswerError
-from litemq.types import ArchivedChoice, Priorities, WhenFull
+from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, WhenFull
 from litemq.client.sync.app import SyncApp
 """
 
@@ -259,7 +259,12 @@ class Part(NamedTuple):
 _FEED = ("consuming/feed.py:Feed",)
 _CLIENT_PARTS = ("consuming/client_api.py:ConsumingApi", "transactions/client_api.py:TransactionApi")
 PARTS = (
-    Part("messages", "Received messages of the synchronous client.", (Source("messages/message.py", "Message"),)),
+    Part(
+        "messages",
+        "Received messages of the synchronous client.",
+        (Source("messages/message.py", "Message"),),
+        '\nT = TypeVar("T")\n',
+    ),
     Part(
         "consumers",
         "Consumers and readers of the synchronous client: iterate over a topic with ``for``.",

@@ -27,6 +27,8 @@ __all__ = [
     "ArchivedChoice",
     "BodyCodec",
     "CatchUp",
+    "Compatibility",
+    "CompatibilityChoice",
     "ConsumerInfo",
     "DeadReason",
     "Durability",
@@ -50,6 +52,7 @@ DEFAULT_PRIORITY: Final = 128
 # class a share.
 Priorities = Literal["none", "strict", "weighted"]
 ArchivedChoice = Literal["no", "block", "drop-with-record"]  # see ``Archived``
+CompatibilityChoice = Literal["backward", "none"]  # see ``Compatibility``
 WhenFull = Literal["reject", "dead_letter"]  # for a message to a queue at ``max_backlog``
 # Of 32 priorities each. A topic with priorities has this number of queue ids for each queue.
 PRIORITY_CLASSES: Final = 8
@@ -122,6 +125,13 @@ class Archived(IntEnum):
     NO = 0
     BLOCK = 1
     DROP_WITH_RECORD = 2
+
+
+class Compatibility(IntEnum):
+    """The check of a topic's new schema: it reads messages of all earlier ones, or no check."""
+
+    BACKWARD = 0
+    NONE = 1
 
 
 class Overlap(IntEnum):
@@ -234,6 +244,8 @@ def is_system_name(name: str) -> bool:
 
 def check_name(name: str, what: str = "topic") -> str:
     """Return ``name``, or raise unless it is a valid name for a user's topic or other ``what``."""
+    if not isinstance(name, str):
+        raise _not_a_string(name, what)
     if not name:
         raise InvalidArgumentError(f"a {what} name must not be empty")
     if len(name) > MAX_NAME_BYTES:
@@ -248,6 +260,8 @@ def check_name(name: str, what: str = "topic") -> str:
 
 def check_readable(name: str) -> str:
     """Return ``name``, or raise if it is no valid topic name; accept the broker's own topics."""
+    if not isinstance(name, str):
+        raise _not_a_string(name, "topic")
     if (
         is_system_name(name)
         and name.isascii()
@@ -257,3 +271,7 @@ def check_readable(name: str) -> str:
     ):
         return name
     return check_name(name)
+
+
+def _not_a_string(name: object, what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{what} name {name!r}: expected a string, got {type(name).__name__}")

@@ -1,6 +1,5 @@
 """``litemq topic`` and ``litemq message`` against a cluster: output and exit codes."""
 
-import base64
 import json
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from litemq import Client
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND, EXIT_USAGE
 from support.commands import environment_of_commands, litemq, up
 
@@ -41,8 +41,8 @@ def test_a_topic_from_its_creation_to_its_end(cluster: Cluster) -> None:
     assert {"topic": "short", "queues": 2} in json.loads(cluster.run("topic", "list", "--format", "json").stdout)
     cluster.run("message", "send", "short", "x")
     plan = cluster.run("topic", "delete", "short", exits=EXIT_FAILED).stdout
-    assert plan.startswith("would delete topic short with 2 queues on broker-1 and 1 messages\n")
-    assert "topic short: 2 queues, 1 messages" in cluster.run("topic", "describe", "short").stdout
+    assert plan.startswith("would delete topic short with 2 queues on broker-1 and 1 message\n")
+    assert "topic short: 2 queues, 1 message" in cluster.run("topic", "describe", "short").stdout
     assert cluster.run("topic", "delete", "short", "--yes").stdout.startswith("deleted topic short")
     gone = cluster.run("topic", "describe", "short", exits=EXIT_NOT_FOUND)
     assert gone.stderr.startswith("error TopicNotFoundError (41): ")
@@ -74,7 +74,7 @@ def test_sent_messages_are_shown(cluster: Cluster) -> None:
     )
     assert (found["queue"], found["offset"]) == (receipt["queue"], receipt["offset"])
     assert found["stored_at"] == receipt["stored_at"]
-    assert "body_base64" not in found
+    assert "body_hex" not in found
     assert "key=o-1,o-2 tag=paid grüße" in cluster.run("message", "get", "shown", "--key", "o-2").stdout
     assert "grüße" in cluster.run("message", "get", "shown", "--at", "2026-01-01").stdout
 
@@ -82,11 +82,20 @@ def test_sent_messages_are_shown(cluster: Cluster) -> None:
 def test_a_body_from_a_file_or_from_standard_input(cluster: Cluster) -> None:
     (cluster.folder / "body").write_bytes(b"from a file")
     cluster.run("message", "send", "bodies", "--file", "body")
-    cluster.run("message", "send", "bodies", "-", given=b"\x00from \x1b[2J input\xff")
+    body = b"\x00from \x1b[2J input\xff"
+    cluster.run("message", "send", "bodies", "-", given=body)
     first, second = cluster.run("message", "tail", "bodies", "--no-follow").stdout.splitlines()
     assert first.endswith("from a file")
-    assert second.endswith("\\x00from \\x1b[2J input\\xff")
+    assert second.endswith(f" hex:{body.hex()}")
     assert "nothing to send" in cluster.run("message", "send", "bodies", exits=EXIT_USAGE).stderr
+
+
+def test_a_json_body_arrives_as_a_dict(cluster: Cluster) -> None:
+    cluster.run("message", "send", "parsed", '{"id":  1}')
+    with Client(cluster.environment["LITEMQ_URL"]) as mq:
+        (message,) = mq.receive("parsed", group_id="g", wait=10)
+        assert (message.body, message.value) == (b'{"id":  1}', {"id": 1})
+        message.ack()
 
 
 def test_binary_bodies_come_back_unchanged(cluster: Cluster) -> None:
@@ -95,7 +104,7 @@ def test_binary_bodies_come_back_unchanged(cluster: Cluster) -> None:
     cluster.run("message", "send", "bytes", "text", "--key", "t", "--key", "all")
     (found,) = json.loads(cluster.run("message", "get", "bytes", "--key", "b", "--format", "json").stdout)
     assert found["body"] is None
-    assert base64.b64decode(found["body_base64"]) == body
+    assert bytes.fromhex(found["body_hex"]) == body
     written = subprocess.run(
         [sys.executable, "-P", "-m", "litemq", "message", "get", "bytes", "--key", "b", "--raw"],
         cwd=cluster.folder,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from litemq import AsyncClient, OutgoingMessage
-from litemq.errors import GroupBusyError, InvalidArgumentError, OffsetOutOfRangeError
+from litemq.errors import GroupBusyError, GroupNotFoundError, InvalidArgumentError, OffsetOutOfRangeError
 from support.engines import Engine
 from support.waiting import HANG_S, eventually
 
@@ -36,7 +36,7 @@ async def take(mq: AsyncClient, topic: str, count: int) -> list[int]:
 async def test_describe(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.admin.create_topic(topic, queues=2)
-        with pytest.raises(InvalidArgumentError, match="no group"):
+        with pytest.raises(GroupNotFoundError, match="does not exist"):
             await mq.admin.describe_group(topic)
         began = datetime.now(UTC)
         await send(mq, topic, 10)
@@ -157,7 +157,7 @@ async def test_pause(engine: Engine, topic: str) -> None:
     async with engine.client(fetch_wait_ms=60_000) as mq, engine.client() as operator:
         await mq.admin.create_topic(topic, queues=1)
         await send(mq, topic, 2)
-        with pytest.raises(InvalidArgumentError, match="no group"):
+        with pytest.raises(GroupNotFoundError, match="does not exist"):
             await operator.admin.pause_group(topic)
         seen: list[int] = []
         consumer = mq.consumer(topic, group_id=topic)
@@ -193,6 +193,6 @@ async def test_delete(engine: Engine, topic: str) -> None:
         assert await take(mq, topic, 3) == [0, 1, 2]
         await mq.admin.delete_group(topic)
         assert topic not in {group.group for group in await mq.admin.groups()}
-        with pytest.raises(InvalidArgumentError, match="no group"):
+        with pytest.raises(GroupNotFoundError, match="does not exist"):
             await mq.admin.delete_group(topic)
         assert await take(mq, topic, 3) == [0, 1, 2]

@@ -70,6 +70,27 @@ async def test_settings_of_a_topic(engine: Engine, topic: str) -> None:
             await mq.admin.alter_topic(topic)
 
 
+@capability("A topic's maximum age of messages")
+async def test_retention_of_a_topic(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        made = await mq.admin.create_topic(topic, queues=1, retention=timedelta(days=7))
+        assert made.settings == TopicSettings(retention_ms=7 * 86_400_000)
+        await mq.send_batch(topic, [OutgoingMessage(b"x")] * 3)
+        await mq.admin.alter_topic(topic, retention=0.001)  # takes effect at once
+        async with asyncio.timeout(HANG_S):
+            while (queue := (await mq.admin.describe_topic(topic)).queues[0]).least < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert queue.next == 3
+        assert await read_all(mq, topic) == []
+        altered = await mq.admin.alter_topic(topic, retention=0)
+        assert altered.settings == TopicSettings()
+        await mq.send(topic, b"y")
+        assert [message.body for message in await read_all(mq, topic)] == [b"y"]
+        for nonsense in (-1, "7d", timedelta(days=4000)):
+            with pytest.raises(InvalidArgumentError, match="retention"):
+                await mq.admin.alter_topic(topic, retention=nonsense)  # type: ignore[arg-type]
+
+
 @capability("A topic's archive: report, describe, move; retention waits for it")
 async def test_an_archive(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:

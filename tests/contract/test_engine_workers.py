@@ -10,7 +10,7 @@ import pytest
 
 from litemq import AckPolicy, AsyncClient, Message, OutgoingMessage, Retry
 from litemq.client.config import ConsumeMode
-from litemq.errors import HandlerStuckError, InvalidArgumentError
+from litemq.errors import HandlerStuckError, InvalidArgumentError, TopicNotFoundError
 from support.engines import Engine
 from support.waiting import HANG_S, eventually
 
@@ -248,3 +248,54 @@ async def test_a_handler_goes_by_its_policy(engine: Engine, topic: str, policy: 
             await asyncio.sleep(0.2)
             assert len(attempts) == tries
         await stop(running)
+
+
+async def test_run_creates_the_topics_of_its_handlers(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        seen: list[object] = []
+        ready = asyncio.Event()
+
+        @mq.subscriber(f"{topic}-a", group_id="g")
+        async def handle(message: Message) -> None:
+            seen.append(message.value)
+
+        @mq.task(topic=f"{topic}-b")
+        async def work(number: int) -> None:
+            seen.append(number)
+
+        running = asyncio.ensure_future(mq.run(on_ready=ready.set))
+        await asyncio.wait([running, asyncio.ensure_future(ready.wait())], return_when=asyncio.FIRST_COMPLETED)
+        assert {f"{topic}-a", f"{topic}-b"} <= set(await mq.admin.topics())
+        await mq.send(f"{topic}-a", "tea")
+        await work.send(7)
+        await eventually(lambda: len(seen) == 2)
+        await stop(running)
+        assert sorted(map(str, seen)) == ["7", "tea"]
+
+
+async def test_run_can_be_limited_to_some_handlers(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        seen: list[str] = []
+
+        @mq.subscriber(f"{topic}-a", group_id="g")
+        async def first(message: Message) -> None:
+            seen.append("first")
+
+        @mq.subscriber(f"{topic}-b", group_id="g")
+        async def second(message: Message) -> None:
+            seen.append("second")
+
+        running = asyncio.ensure_future(mq.run(handlers=mq.subscriptions[1:]))
+        await mq.send(f"{topic}-b", b"x")
+        await eventually(lambda: seen == ["second"])
+        assert f"{topic}-a" not in await mq.admin.topics()
+        await stop(running)
+
+
+@pytest.mark.no_auto_create
+async def test_run_names_all_topics_that_are_missing(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        for number in range(2):
+            mq.subscriber(f"{topic}-{number}", group_id="g")(lambda _: None)
+        with pytest.raises(TopicNotFoundError, match=rf"topics {topic}-0, {topic}-1 do not exist: .*auto_create"):
+            await mq.run()

@@ -14,7 +14,7 @@ from litemq.format.record_encode import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.memory_store import MemoryStore
-from litemq.storage.state import QueueKey
+from litemq.storage.state import QueueKey, TopicSettings
 from litemq.storage.store import Store
 from litemq.types import Record, StoredRecord
 from support.waiting import HANG_S
@@ -239,3 +239,19 @@ def test_an_event_loop_pulls(store: Store) -> None:
             await store.confirmed(appended.end + 1)
 
     asyncio.run(run())
+
+
+def test_messages_expire_by_their_topics_retention(store: Store, clock: FakeClock) -> None:
+    topic = store.create_topic("orders", 2, TopicSettings(retention_ms=10_000))
+    key = QueueKey(topic.topic_id, 0)
+    for body in (b"one", b"two"):
+        store.wait_confirmed(store.append(_encoded("orders", body), topic.topic_id, 0).end, HANG_S)
+        clock.advance(6)
+    assert asyncio.run(store.expire_messages()) == clock.wall_ms() + 4000
+    assert store.state.start_offsets[key] == 1
+    assert _bodies(store.read_queue(key, 1, 10)) == [b"two"]
+    clock.advance(60)
+    asyncio.run(store.expire_messages())
+    assert store.state.start_offsets[key] == store.state.end_offsets[key] == 2
+    store.delete_topic("orders")
+    assert asyncio.run(store.expire_messages()) is None

@@ -73,7 +73,7 @@ def _load(name: str) -> Any:
     return module
 
 
-def test_the_web_service_counts_what_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fastapi_service_adds_up_what_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "LITEMQ_URL", "memory://")
     service = _load("web_service")
 
@@ -83,9 +83,32 @@ def test_the_web_service_counts_what_it_sends(monkeypatch: pytest.MonkeyPatch) -
             httpx.AsyncClient(transport=httpx.ASGITransport(service.app), base_url="http://x") as web,
         ):
             for _ in range(3):
-                assert (await web.post("/orders", json={"item": "tea"})).status_code == 202
+                assert (await web.post("/orders", json={"item": "tea", "price": "2.50"})).status_code == 202
+            assert (await web.post("/orders", json={"item": "tea", "price": "much"})).status_code == 422
             async with asyncio.timeout(HANG_S):
-                while (await web.get("/orders/count")).json() != {"seen": 3}:  # noqa: ASYNC110 (as an outside caller would)
+                while (await web.get("/orders/total")).json() != {"total": "7.50"}:  # noqa: ASYNC110 (as an outside caller would)
                     await asyncio.sleep(0.01)
 
     asyncio.run(use())
+
+
+def test_the_flask_service_answers_with_what_a_worker_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        up(tmp_path) as (_, environment),
+        running("worker", "flask_service:mq", cwd=EXAMPLES, environment=environment) as worker,
+    ):
+        worker.wait_for("flask_service:mq is running")
+        monkeypatch.setitem(os.environ, "LITEMQ_URL", environment["LITEMQ_URL"])
+        service = _load("flask_service")
+        web = service.create_app().test_client()
+        try:
+            asked = web.post("/quotes", json={"item": "tea", "count": 3})
+            assert asked.status_code == 202
+            assert web.get(f"/quotes/{asked.get_json()['id']}").get_json() == {"price": "7.50"}
+            unknown = web.post("/quotes", json={"item": "beer", "count": 1}).get_json()["id"]
+            refused = web.get(f"/quotes/{unknown}")
+            assert refused.status_code == 422
+            assert "KeyError: 'beer'" in refused.get_json()["error"]
+        finally:
+            service.mq.close()
+        assert worker.stop() == 0

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from litemq import Client
-from support.commands import Running, litemq, running, up
+from support.commands import Running, litemq, running, up, up_environment
 from support.waiting import HANG_S, wait_until
 
 FOR_EVER_S = 100 * HANG_S  # what takes so long is not waited for: the test would hang, and fail
@@ -53,6 +51,7 @@ def _up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     folder = tmp_path_factory.mktemp("worker")
     with up(folder) as (_, environment):
         (folder / "shop.py").write_text(PROGRAM)
+        (folder / "idle.py").write_text("import litemq\nmq = litemq.AsyncClient()\n")
         yield {**environment, "FOLDER": str(folder)}
 
 
@@ -158,7 +157,8 @@ def _runs(pid: int) -> bool:
         ("shop", 2, "write module:name"),
         ("nothing:mq", 2, "no module 'nothing'"),
         ("shop:add", 2, "'add' is not a litemq.AsyncClient"),
-        ("shop:none", 2, "'none' is not a litemq.AsyncClient"),
+        ("shop:none", 2, "'none' is not a litemq.AsyncClient or litemq.Client in that module: choose shop:mq"),
+        ("idle:mq", 2, "no handler is declared"),
     ],
 )
 def test_what_cannot_be_run_says_why(environment: dict[str, str], target: str, code: int, says: str) -> None:
@@ -169,11 +169,105 @@ def test_what_cannot_be_run_says_why(environment: dict[str, str], target: str, c
     assert says in result.stderr
 
 
-def test_a_program_that_cannot_be_imported_shows_its_own_error(environment: dict[str, str]) -> None:
+def test_a_worker_may_start_before_its_cluster(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(PROGRAM)
+    environment = {**up_environment(), "PREFIX": "early-", "FOLDER": str(tmp_path)}
+    with worker(environment) as running_worker, worker(environment) as other:
+        other.wait_for("cannot connect to the NameServer")
+        assert other.stop() == 0
+        running_worker.wait_for("cannot connect to the NameServer")
+        with running("up", cwd=tmp_path, environment=environment):
+            running_worker.wait_for("is running")
+            call(environment, "sums", 1, 2)
+            running_worker.wait_for("sum 3")
+            assert running_worker.stop() == 0
+
+
+def test_a_program_that_cannot_be_imported_is_reported_once(environment: dict[str, str]) -> None:
     folder = Path(environment["FOLDER"])
-    (folder / "broken.py").write_text("import nothing_like_this\n")
-    command = [sys.executable, "-P", "-m", "litemq", "worker", "broken:mq"]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=HANG_S)
-    assert result.returncode == 1
-    assert "No module named 'nothing_like_this'" in result.stderr
-    assert "error LiteMQError" in result.stderr
+    (folder / "broken.py").write_text("import litemq\nimport nothing_like_this\n")
+    result = litemq(
+        "worker",
+        "broken:mq",
+        "--processes",
+        "3",
+        cwd=folder,
+        check=False,
+        environment={**environment, "COLUMNS": "200"},
+    )
+    assert result.returncode == 2
+    assert result.stderr.count("No module named 'nothing_like_this'") == 1
+    assert f"{folder / 'broken.py'}, line 2: " in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_only_the_chosen_handlers_run_at_the_url_of_the_command(environment: dict[str, str]) -> None:
+    prefix, url = environment["PREFIX"], environment["LITEMQ_URL"]
+    elsewhere = {**environment, "LITEMQ_URL": "litemq://127.0.0.1:1"}  # what the program has
+    chosen = ("--processes", "2", "--handler", "add", "--topic", f"{prefix}sums", "--group", "workers")
+    with worker(elsewhere, "--url", url, *chosen) as running_worker:
+        assert running_worker.wait_for("is running in 2 processes").endswith(f": add of {prefix}sums")
+        call(environment, "sums", 20, 22)
+        running_worker.wait_for("sum 42")
+        with Client(url) as mq:
+            topics = mq.admin.topics()
+        assert f"{prefix}sums" in topics
+        assert f"{prefix}naps" not in topics
+        assert running_worker.stop() == 0
+    refused = litemq(
+        "worker", "shop:mq", "--handler", "ad", cwd=Path(environment["FOLDER"]), check=False, environment=environment
+    )
+    assert refused.returncode == 2
+    assert "did you mean add? choose add, hang, nap, pattern" in refused.stderr
+
+
+RELOADED = """
+import os
+import litemq
+
+mq = litemq.AsyncClient(os.environ["LITEMQ_URL"])
+
+@mq.task(topic=os.environ["PREFIX"] + "sums")
+async def add(a: int, b: int) -> None:
+    print("{name}", a + b, flush=True)
+"""
+
+
+def test_reload_runs_the_new_code_and_waits_while_it_is_broken(environment: dict[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "shop.py"
+    program.write_text(RELOADED.format(name="first"))
+    environment = {**environment, "FOLDER": str(tmp_path)}
+    with worker(environment, "--reload", "--processes", "2") as running_worker:
+        running_worker.wait_for("is running")
+        call(environment, "sums", 1, 2)
+        running_worker.wait_for("first 3")
+        program.write_text("mq = (\n")
+        running_worker.wait_for("shop.py changed: restarting")
+        running_worker.wait_for("line 1: SyntaxError: '(' was never closed: mq = (: waiting for the next change")
+        program.write_text(RELOADED.format(name="third"))
+        running_worker.wait_for("is running in 2 processes")
+        call(environment, "sums", 3, 4)
+        running_worker.wait_for("third 7")
+        assert running_worker.stop() == 0
+
+
+def test_reload_lets_running_calls_finish(environment: dict[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "shop.py"
+    program.write_text(PROGRAM)
+    environment = {**environment, "FOLDER": str(tmp_path)}
+    with worker(environment, "--reload", "--shutdown-timeout", f"{FOR_EVER_S:g}s") as running_worker:
+        running_worker.wait_for("is running")
+        call(environment, "naps", 1.5)
+        running_worker.wait_for("nap begins")
+        program.write_text(PROGRAM + "\n")
+        running_worker.wait_for("changed: restarting")
+        running_worker.wait_for("nap ends")
+        running_worker.wait_for("is running")
+        assert running_worker.stop() == 0
+
+
+def test_a_broken_program_at_the_first_start_ends_the_worker(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("mq = (\n")
+    result = litemq("worker", "shop:mq", "--reload", cwd=tmp_path, check=False, environment=environment)
+    assert result.returncode == 2
+    assert result.stderr.count("was never closed") == 1

@@ -141,9 +141,9 @@ def up_environment() -> dict[str, str]:
 
 
 @contextmanager
-def up(cwd: Path, *arguments: str) -> Iterator[tuple[Running, dict[str, str]]]:
+def up(cwd: Path, *arguments: str, **variables: str) -> Iterator[tuple[Running, dict[str, str]]]:
     """Run ``litemq up`` on free ports until ready; yield it and the environment for commands."""
-    environment = up_environment()
+    environment = {**up_environment(), **variables}
     with running("up", *arguments, cwd=cwd, environment=environment) as command:
         command.wait_for("Press Ctrl-C to stop.")
         yield command, environment

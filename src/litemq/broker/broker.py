@@ -37,6 +37,7 @@ from litemq.broker.sending.tick_batcher import TickBatcher
 from litemq.broker.timers.firing import TimerFiring
 from litemq.broker.timers.requests import TimerRequests
 from litemq.broker.topics.archive_requests import ArchiveRequests
+from litemq.broker.topics.expiry import MessageExpiry
 from litemq.broker.topics.requests import TopicAnnouncer, TopicRequests
 from litemq.broker.tracing.recorder import TraceRecorder
 from litemq.broker.tracing.traced_caller import TracedCallers
@@ -98,6 +99,7 @@ class Broker:
         self._transactions = Transactions(context, quotas, backlog)
         self._redrives = Redrives(context, dead_letters)
         self._job_scheduler = JobScheduler(context)
+        self._message_expiry = MessageExpiry(context)
         self._trace_recorder = TraceRecorder(context)
         self._traced = TracedCallers(self._trace_recorder, store) if self._trace_recorder.is_on else None
         for listener in (
@@ -107,6 +109,7 @@ class Broker:
             self._trace_recorder,
             self._timer_firing,
             self._destinations,
+            self._message_expiry,
         ):
             context.events.add(listener)
         self.handlers = HandlerTable(
@@ -188,6 +191,7 @@ class Broker:
             + await self._transactions.publish_decided()
             + await self._timer_firing.fire_due()
             + await self._job_scheduler.fire_due()
+            + await self._message_expiry.expire_due()
         )
 
     def close(self) -> None:
@@ -195,6 +199,7 @@ class Broker:
         self._trace_recorder.close()
         self._timer_firing.close()
         self._job_scheduler.close()
+        self._message_expiry.close()
         self._transactions.close()
         self.alarms.close()
         self._tick_batcher.close()

@@ -13,30 +13,29 @@ import typer
 from litemq.cli.configuration.resolve import build, resolve
 from litemq.cli.configuration.tables import CLIENT
 from litemq.cli.partial import accept_partial
-from litemq.errors import ConnectionLostError
+from litemq.cli.suggestions import with_suggestion
+from litemq.errors import ConnectionLostError, GroupNotFoundError, TopicNotFoundError
 
-__all__ = ["ClientFile", "Url", "client_settings", "with_client"]
+__all__ = ["ClientFile", "Url", "check_server_listens", "client_settings", "url_option", "with_client"]
 
 T = TypeVar("T")
 _PROBE_S = 2.0
 
-Url = Annotated[
-    str | None,
-    typer.Option(
-        "--url",
-        envvar="LITEMQ_URL",
-        metavar="URL",
-        show_default=False,
-        help="URL of the NameServers; default: litemq://127.0.0.1:9876.",
-    ),
-]
+
+def url_option(default: str) -> Any:
+    """Return the option ``--url``; ``default`` is for its help."""
+    explanation = f"URL of the NameServers; default: {default}."
+    return typer.Option("--url", envvar="LITEMQ_URL", metavar="URL", show_default=False, help=explanation)
+
+
+Url = Annotated[str | None, url_option("litemq://127.0.0.1:9876")]
 ClientFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
         envvar=CLIENT.file_variable,
         metavar="FILE",
-        help="TOML file with client settings; configs/client.toml has every key.",
+        help="TOML file with client settings; `litemq config init client` writes one with every setting.",
     ),
 ]
 
@@ -59,19 +58,22 @@ def with_client(url: str | None, file: Path | None, use: Callable[[Any], Corouti
     If ``use`` raises ``PartialAnswerError``, the result is the partial answer.
     """
     address, settings = client_settings(url, file, **more)
-    _check_server_listens(address)
+    check_server_listens(address)
     from litemq import AsyncClient
     from litemq.net.event_loop import run
 
     async def connected() -> T:
         async with AsyncClient(address, **settings) as mq:
-            return await accept_partial(use(mq))
+            try:
+                return await accept_partial(use(mq))
+            except (TopicNotFoundError, GroupNotFoundError) as error:
+                raise await with_suggestion(mq, error) from None
 
     return run(connected())
 
 
-def _check_server_listens(url: str) -> None:
-    """Raise if every NameServer refuses connections.
+def check_server_listens(url: str, within_s: float = _PROBE_S) -> None:
+    """Raise if every NameServer refuses connections; wait at most ``within_s`` for each.
 
     A client would retry; an interactive user should not wait.
     """
@@ -82,7 +84,7 @@ def _check_server_listens(url: str) -> None:
     refused = []
     for host, port in parse_addresses(url):
         try:
-            socket.create_connection((host, port), timeout=_PROBE_S).close()
+            socket.create_connection((host, port), timeout=within_s).close()
         except ConnectionRefusedError:
             refused.append(f"{host}:{port}")
         except OSError:

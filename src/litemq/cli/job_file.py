@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TextIO
 
+from litemq.cli.bodies import CONTENT_TYPE, JSON, content_type_of
 from litemq.client.engine.job import ImportResult
 from litemq.client.jobs.bulk_import import NewJob
 
@@ -73,6 +74,9 @@ class JobFile:
             given |= {name: given[name].split(";") for name in _LISTS if name in given}
             if "paused" in given:
                 given["paused"] = given["paused"].lower() in ("1", "true", "yes")
+            if content_type_of(body := given.get("body", "").encode()) == JSON:
+                given["body"] = body
+                given.setdefault("properties", {CONTENT_TYPE: JSON})
             yield rows.line_num, given
 
     def with_lines(self, result: ImportResult) -> ImportResult:

@@ -10,15 +10,17 @@ import importlib
 import io
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from litemq import __version__
+from litemq.cli.error_text import in_command_words, options_of
 from litemq.cli.nouns import NOUNS
 from litemq.cli.partial import reports_missing
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, exit_code
+from litemq.cli.suggestions import closest
 from litemq.errors import LiteMQError
 
 __all__ = ["app", "run"]
@@ -27,13 +29,45 @@ __all__ = ["app", "run"]
 class LazyNouns(TyperGroup):
     """The group of all nouns. It imports the module of a noun when the noun is called."""
 
+    called: ClassVar[Any] = None  # the command of the noun that was called
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._loads = True
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options. None has a variable, also not typer's --install-completion."""
+        for parameter in self.params:
+            if isinstance(parameter, TyperOption):
+                parameter.allow_from_autoenv = False
+        return super().get_params(ctx)
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 (typer's signature)
         return list(NOUNS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         if cmd_name not in NOUNS:
             return None
-        return typer.main.get_command(importlib.import_module(f"litemq.cli.commands.{cmd_name}").app)
+        if not self._loads:
+            return TyperCommand(cmd_name, help=NOUNS[cmd_name])
+        LazyNouns.called = typer.main.get_command(importlib.import_module(f"litemq.cli.commands.{cmd_name}").app)
+        return LazyNouns.called
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete the nouns without importing their modules."""
+        self._loads = False
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self._loads = True
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Suggest the closest noun if the given one is unknown."""
+        if args and args[0] not in NOUNS and not ctx.resilient_parsing:
+            near = closest(args[0], NOUNS)
+            if near:
+                ctx.fail(f"No such command {args[0]!r}{near}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         with reports_missing():
@@ -52,7 +86,6 @@ app = typer.Typer(
     epilog="Exit codes: 0 success, 1 failure or missed goal, 2 wrong usage, 3 not found, 4 unreachable, 5 in use, "
     "6 outcome unknown, 7 retry later, 8 incomplete, 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "LITEMQ"},
@@ -92,7 +125,8 @@ def run() -> None:
         finally:
             sys.stdout.flush()
     except LiteMQError as error:
-        _print_error(f"{type(error).__name__} ({error.code}): {error}")
+        options = options_of(LazyNouns.called) if LazyNouns.called is not None else set()
+        _print_error(f"{type(error).__name__} ({error.code}): {in_command_words(str(error), options)}")
         sys.exit(exit_code(type(error)))
     except BrokenPipeError:
         # The reader closed the pipe (`litemq … | head`): there is nothing to report.

@@ -13,7 +13,7 @@ NOUNS: Final = {
     "bench": "Run benchmarks.",
     "broker": "Run a broker, or list the brokers of a cluster.",
     "cluster": "Show the state of a cluster.",
-    "config": "Show settings and where they come from.",
+    "config": "Show settings and where they come from, or write a configuration file.",
     "dlq": "Inspect, redrive and purge dead letters.",
     "group": "Inspect, reset, pause and delete consumer groups.",
     "job": "Manage jobs, which send messages on a schedule.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from litemq.client.config import ClientConfig
 from litemq.client.engine.archives import ArchivedQueue, ArchiveInfo
@@ -15,8 +15,8 @@ from litemq.client.messages.detached import DetachedSource
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import to_ms
-from litemq.errors import InvalidArgumentError, PartialAnswerError
-from litemq.types import ArchivedChoice, Priorities, WhenFull, check_name, check_readable
+from litemq.errors import InvalidArgumentError, PartialAnswerError, TopicNotFoundError
+from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, WhenFull, check_name, check_readable
 
 __all__ = ["AsyncAdmin"]
 
@@ -37,6 +37,7 @@ class AsyncAdmin(GroupAdmin):
         brokers: Sequence[str] | None = None,
         priorities: bool | Priorities = False,
         ttl: float | timedelta | None = None,
+        retention: float | timedelta | None = None,
         max_backlog: int = 0,
         when_full: WhenFull = "reject",
         archived: ArchivedChoice = "no",
@@ -54,6 +55,8 @@ class AsyncAdmin(GroupAdmin):
             priorities: ``strict`` (or ``True``) or ``weighted``: each queue has eight priority
                 classes.
             ttl: Seconds after which messages without a TTL expire. Default: never.
+            retention: The maximum age of messages in seconds. The broker's own limits apply, too.
+                Default: only those.
             max_backlog: The most messages of a queue that the slowest group may leave unread; 0:
                 the broker's limit.
             when_full: What happens to messages above ``max_backlog``: ``reject`` or
@@ -80,6 +83,7 @@ class AsyncAdmin(GroupAdmin):
             archived,
             archive_wait,
             CheckSettings(check_after, check_every, max_checks),
+            retention,
         )
         if not isinstance(queues, int) or not 1 <= queues <= 100_000:
             raise InvalidArgumentError(f"queues={queues!r}: choose 1 … 100000")
@@ -91,6 +95,7 @@ class AsyncAdmin(GroupAdmin):
         *,
         priorities: Literal["strict", "weighted"] | None = None,
         ttl: float | timedelta | None = None,
+        retention: float | timedelta | None = None,
         max_backlog: int | None = None,
         when_full: WhenFull | None = None,
         archived: ArchivedChoice | None = None,
@@ -98,6 +103,8 @@ class AsyncAdmin(GroupAdmin):
         check_after: float | timedelta | None = None,
         check_every: float | timedelta | None = None,
         max_checks: int | None = None,
+        schema: Mapping[str, Any] | None = None,
+        compatibility: CompatibilityChoice | None = None,
     ) -> TopicInfo:
         """Change the named settings of a topic on all its brokers. Other settings stay unchanged.
 
@@ -105,8 +112,12 @@ class AsyncAdmin(GroupAdmin):
             topic: The name of the topic.
             priorities: How the priority classes share a lease; only for topics created with
                 priorities.
-            ttl, max_backlog, when_full, archived, archive_wait: As in ``create_topic``.
+            ttl, retention, max_backlog, when_full: As in ``create_topic``.
+            archived, archive_wait: As in ``create_topic``.
             check_after, check_every, max_checks: As in ``create_topic``.
+            schema: The JSON schema of the bodies. ``mq.topic`` sets it from a type.
+            compatibility: With ``backward``, a new schema must accept all messages of the earlier
+                ones. ``none`` accepts any.
 
         Returns:
             The topic with its new settings.
@@ -114,6 +125,7 @@ class AsyncAdmin(GroupAdmin):
         Raises:
             InvalidArgumentError: An argument is invalid, or the topic was created without
                 priorities.
+            IncompatibleSchemaError: Stored messages may not be readable with ``schema``.
             TopicNotFoundError: The topic does not exist.
             NoRouteError, NetworkError: No broker can be reached.
         """
@@ -125,6 +137,9 @@ class AsyncAdmin(GroupAdmin):
             archived,
             archive_wait,
             CheckSettings(check_after, check_every, max_checks),
+            retention,
+            schema,
+            compatibility,
         )
         return await self._engine.alter_topic(check_name(topic), changes)
 
@@ -139,7 +154,10 @@ class AsyncAdmin(GroupAdmin):
             InvalidArgumentError: A name is invalid.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        await self._engine.delete_topic(check_name(topic))
+        try:
+            await self._engine.delete_topic(check_name(topic))
+        except TopicNotFoundError:  # without the advice to create it
+            raise TopicNotFoundError(f"topic {topic!r} does not exist: `litemq topic list` shows all topics") from None
 
     async def describe_topic(self, topic: str) -> TopicInfo:
         """Return a topic's settings and queues, with their offsets.

@@ -39,6 +39,7 @@ from litemq.client.timers.timers import Timers
 from litemq.client.transactions.client_api import TransactionApi
 from litemq.client.transactions.half_messages import HalfMessages
 from litemq.client.transactions.listener_registry import ListenerRegistry
+from litemq.client.typed_topics.client_api import TypedTopicApi
 from litemq.errors import BufferFullError, ClientClosedError
 from litemq.types import BodyCodec, check_name
 
@@ -47,7 +48,7 @@ __all__ = ["AsyncClient"]
 _NO_CODEC: Final = BodyCodec.NONE
 
 
-class AsyncClient(AsyncApp, ConsumingApi, TransactionApi):
+class AsyncClient(TypedTopicApi, AsyncApp, ConsumingApi, TransactionApi):
     """The asynchronous client of a LiteMQ cluster.
 
     Use it as ``async with AsyncClient("litemq://127.0.0.1:9876") as mq:``. One client serves a
@@ -171,13 +172,17 @@ class AsyncClient(AsyncApp, ConsumingApi, TransactionApi):
             shutdown_timeout_ms=shutdown_timeout_ms,
         )
         self._has_client_id = bool(client_id)
-        self.url = url
-        self._make_engine = find_engine(url)
+        self._use_url(url)
         self._serializers = Serializers(serializers)
         self._publisher: Publisher | None = None  # of an open client
         self._feeds: OpenFeeds | None = None
         self._halves: HalfMessages | None = None
         self._listeners = ListenerRegistry(self.config, self._serializers)
+
+    def _use_url(self, url: str) -> None:
+        """Choose the cluster, before ``open``."""
+        self.url = url
+        self._make_engine = find_engine(url)
 
     # Opening and closing --------------------------------------------------------------------------
 
@@ -217,6 +222,7 @@ class AsyncClient(AsyncApp, ConsumingApi, TransactionApi):
         until = asyncio.get_running_loop().time() + within
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
+                await self._results.close()
                 await asyncio.gather(self._listeners.close(), *([self._feeds.close()] if self._feeds else []))
         self._publisher = self._feeds = self._halves = None
         await engine.close(max(0.0, until - asyncio.get_running_loop().time()))
@@ -310,9 +316,13 @@ class AsyncClient(AsyncApp, ConsumingApi, TransactionApi):
             delivery = delivery_options(publisher.engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
         if batch_id:
             properties = with_batch_id(properties, batch_id)
-        labels = tags or keys or properties
         is_plain = (
-            type(body) is bytes and publisher.is_plain and durability is None and delivery is NO_OPTIONS and not labels
+            type(body) is bytes
+            and type(topic) is str
+            and publisher.is_plain
+            and durability is None
+            and delivery is NO_OPTIONS
+            and not (tags or keys or properties)
         )
         while True:
             try:
@@ -372,8 +382,14 @@ class AsyncClient(AsyncApp, ConsumingApi, TransactionApi):
             delivery = delivery_options(publisher.engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
         if batch_id:
             properties = with_batch_id(properties, batch_id)
-        labels = tags or keys or properties
-        if type(body) is bytes and publisher.is_plain and durability is None and delivery is NO_OPTIONS and not labels:
+        if (
+            type(body) is bytes
+            and type(topic) is str
+            and publisher.is_plain
+            and durability is None
+            and delivery is NO_OPTIONS
+            and not (tags or keys or properties)
+        ):
             return publisher.engine_post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, publisher.level)
         return publisher.post(topic, body, tags, keys, properties, ordering_key, durability, delivery)
 

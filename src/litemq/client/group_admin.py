@@ -9,7 +9,7 @@ from typing import Final, Literal
 from litemq.client.engine.engine import Engine
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.times import to_ms
-from litemq.errors import InvalidArgumentError, PartialAnswerError
+from litemq.errors import GroupNotFoundError, InvalidArgumentError, PartialAnswerError
 from litemq.types import check_name
 
 __all__ = ["GroupAdmin"]
@@ -38,13 +38,14 @@ class GroupAdmin:
             group_id: The consumer group.
 
         Raises:
-            InvalidArgumentError: The group does not exist, or its name is invalid.
+            GroupNotFoundError: The group does not exist.
+            InvalidArgumentError: The name of the group is invalid.
             PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
         info = await self._engine.describe_group(check_name(group_id, "group"))
         if info is None:
-            raise InvalidArgumentError(f"there is no group {group_id!r}: `litemq group list` shows all groups")
+            raise GroupNotFoundError(f"group {group_id!r} does not exist: `litemq group list` shows all groups")
         return info
 
     async def plan_reset(
@@ -58,6 +59,8 @@ class GroupAdmin:
         shift: int | None = None,
     ) -> ResetPlan:
         """Return what a reset of a group's offsets to one target would change, and change nothing.
+
+        A group that does not exist yet can be reset: its first consumer starts there.
 
         Args:
             topic: The name of the topic.
@@ -115,13 +118,14 @@ class GroupAdmin:
             reset_id: The reset. Default: the latest one.
 
         Raises:
-            InvalidArgumentError: The reset does not exist, or it has already been undone.
+            ResetNotFoundError: The reset does not exist.
+            InvalidArgumentError: The reset has already been undone.
+            GroupNotFoundError: The group does not exist.
             TopicNotFoundError: The topic does not exist.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        return await self._engine.undo_reset(
-            check_name(topic), check_name(group_id, "group"), reset_id, dry_run=True, force=False
-        )
+        await self._check_group(group_id)
+        return await self._engine.undo_reset(check_name(topic), group_id, reset_id, dry_run=True, force=False)
 
     async def undo_reset(self, topic: str, group_id: str, *, reset_id: str = "", force: bool = False) -> ResetPlan:
         """Restore the offsets from before a reset.
@@ -136,14 +140,15 @@ class GroupAdmin:
             The changes. They are a reset themselves, and can be undone.
 
         Raises:
-            InvalidArgumentError: The reset does not exist, or it has already been undone.
+            ResetNotFoundError: The reset does not exist.
+            InvalidArgumentError: The reset has already been undone.
+            GroupNotFoundError: The group does not exist.
             GroupBusyError: The group has consumers, or leased messages, and ``force`` is not set.
             TopicNotFoundError: The topic does not exist.
             NoRouteError, NetworkError: No broker can be reached.
         """
-        return await self._engine.undo_reset(
-            check_name(topic), check_name(group_id, "group"), reset_id, dry_run=False, force=force
-        )
+        await self._check_group(group_id)
+        return await self._engine.undo_reset(check_name(topic), group_id, reset_id, dry_run=False, force=force)
 
     async def pause_group(self, group_id: str) -> None:
         """Stop the delivery to a group. Its consumers still process what they have fetched.
@@ -152,7 +157,8 @@ class GroupAdmin:
             group_id: The consumer group.
 
         Raises:
-            InvalidArgumentError: The group does not exist, or its name is invalid.
+            GroupNotFoundError: The group does not exist.
+            InvalidArgumentError: The name of the group is invalid.
             PartialAnswerError: A broker did not answer. The others have made the change.
             NoRouteError, NetworkError: No broker can be reached.
         """
@@ -166,7 +172,8 @@ class GroupAdmin:
             group_id: The consumer group.
 
         Raises:
-            InvalidArgumentError: The group does not exist, or its name is invalid.
+            GroupNotFoundError: The group does not exist.
+            InvalidArgumentError: The name of the group is invalid.
             PartialAnswerError: A broker did not answer. The others have made the change.
             NoRouteError, NetworkError: No broker can be reached.
         """
@@ -181,7 +188,8 @@ class GroupAdmin:
 
         Raises:
             GroupBusyError: The group has consumers, or leased messages.
-            InvalidArgumentError: The group does not exist, or its name is invalid.
+            GroupNotFoundError: The group does not exist.
+            InvalidArgumentError: The name of the group is invalid.
             NoRouteError, NetworkError: No broker can be reached.
         """
         await self._check_group(group_id)

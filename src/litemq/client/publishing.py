@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from litemq.client.config import ClientConfig, DurabilityName, durability_level
 from litemq.client.engine.engine import Engine
 from litemq.client.extensions.middleware import Middleware, Publish, wrap_publish
 from litemq.client.extensions.plugins import Plugins
+from litemq.client.labels import property_pairs, strings
+from litemq.client.messages.body_compression import BodyCompression
 from litemq.client.messages.delivery_options import NO_OPTIONS, DeliveryOptions, delivery_options, with_batch_id
 from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 from litemq.client.messages.serializers import Serializers
-from litemq.errors import BufferFullError, LiteMQError
-from litemq.format.compression import compress
-from litemq.types import BodyCodec, Durability
+from litemq.errors import BufferFullError, InvalidArgumentError, LiteMQError
+from litemq.types import BodyCodec, Durability, check_name
 
 __all__ = ["Publisher"]
 
 _NO_CODEC: Final = BodyCodec.NONE  # looking up an enum member is slow
-_CODECS: Final = {"none": BodyCodec.NONE, "lz4": BodyCodec.LZ4, "zstd": BodyCodec.ZSTD}
 _LEVELS: Final[dict[str | None, Durability | None]] = {
     None: None,
     **{level.name.lower(): level for level in Durability},
@@ -35,7 +35,7 @@ class Publisher:
     """
 
     __slots__ = (
-        "_codec",
+        "_compression",
         "_config",
         "_layers",
         "_plugins",
@@ -62,13 +62,13 @@ class Publisher:
         self._serializers = serializers
         self._layers = layers
         self._plugins = plugins
-        self._codec = _CODECS[config.compression_type]
+        self._compression = BodyCompression(config)
         self.level = _LEVELS[config.durability]
         self.refresh()
 
     def refresh(self) -> None:
         """Update ``is_plain`` and ``is_observed`` after a serializer, layer or plug-in is added."""
-        self.is_plain = self._codec is _NO_CODEC and not self._serializers.has_choices  # bytes are sent unchanged
+        self.is_plain = not self._compression.is_on and not self._serializers.has_choices  # bytes are sent unchanged
         self.is_observed = self._plugins.wants_produced or any(
             type(layer).publish is not Middleware.publish for layer in self._layers
         )
@@ -89,13 +89,14 @@ class Publisher:
         Raises:
             BufferFullError: The send buffer is full.
             InvalidArgumentError, SerializationError: An argument is invalid.
+            BodyTooLargeError: No consumer would decompress the body.
         """
+        if type(topic) is not str:
+            check_name(topic)
         body, content_type = self._serializers.dumps(topic, body)
         codec = _NO_CODEC
-        if self._codec is not _NO_CODEC and len(body) >= self._config.compression_min_bytes:
-            smaller = compress(body, self._codec)
-            if len(smaller) < len(body):
-                body, codec = smaller, self._codec
+        if self._compression.is_on:
+            body, codec = self._compression.compress(body)
         if durability is None:
             durability = self._config.durability
         if durability is not None and durability not in _LEVELS:
@@ -105,9 +106,9 @@ class Publisher:
             body,
             codec,
             content_type,
-            _strings(tags) if tags else (),
-            _strings(keys) if keys else (),
-            tuple(properties.items()) if properties else (),
+            strings(tags, "tags") if tags else (),
+            strings(keys, "keys") if keys else (),
+            property_pairs(properties) if properties else (),
             ordering_key,
             _LEVELS[durability],
             delivery,
@@ -130,7 +131,8 @@ class Publisher:
                 )
             body, tags, keys, ordering_key = message.body, message.tags, message.keys, message.ordering_key
             properties = with_batch_id(message.properties, message.batch_id) if message.batch_id else message.properties
-            if type(body) is bytes and self.is_plain and durability is None and not (tags or keys or properties):
+            is_plain = type(body) is bytes and type(topic) is str and self.is_plain and durability is None
+            if is_plain and not (tags or keys or properties):
                 return self.engine_post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self.level, delivery)
             return self.post(topic, body, tags, keys, properties, ordering_key, durability, delivery)
         except BufferFullError:
@@ -179,6 +181,10 @@ class Publisher:
 
         Raises the first error, with a note that lists the failed messages.
         """
+        if isinstance(messages, (str, bytes)) or not isinstance(messages, Iterable):
+            raise InvalidArgumentError(
+                f"messages={messages!r:.80}: expected a list of messages, got {type(messages).__name__}"
+            )
         waiting: list[asyncio.Future[SendReceipt]] = []
         for each in messages:
             message = each if isinstance(each, OutgoingMessage) else OutgoingMessage(each)
@@ -210,7 +216,3 @@ async def _receipts(waiting: Sequence[asyncio.Future[SendReceipt]]) -> list[Send
         first.add_note(f"{len(receipts)} of {len(waiting)} messages were stored; failed: numbers {list(failed)[:20]}")
         raise first
     return receipts
-
-
-def _strings(values: str | Sequence[str]) -> tuple[str, ...]:
-    return (values,) if isinstance(values, str) else tuple(values)

@@ -6,7 +6,8 @@ The tree, which a test compares with the classes below::
     ├── InvalidArgumentError
     │   ├── ConfigurationError
     │   ├── FilterSyntaxError
-    │   └── CronSyntaxError
+    │   ├── CronSyntaxError
+    │   └── ResetNotFoundError
     ├── MissingExtraError
     ├── UnsupportedFeatureError
     ├── RecordFormatError
@@ -34,7 +35,9 @@ The tree, which a test compares with the classes below::
     │   ├── OffsetExpiredError
     │   ├── LeaseLostError
     │   ├── BacklogFullError
+    │   ├── IncompatibleSchemaError
     │   ├── GroupBusyError
+    │   ├── GroupNotFoundError
     │   ├── TransactionRefusedError
     │   ├── TimerEndedError
     │   ├── TimerNotFoundError
@@ -52,6 +55,8 @@ The tree, which a test compares with the classes below::
         ├── SerializationError
         ├── ClientClosedError
         ├── ArchiveUnreadableError
+        ├── TaskFailedError
+        ├── ResultTimeoutError
         ├── HandlerTimeoutError
         ├── HandlerStuckError
         ├── DataLossError
@@ -71,12 +76,15 @@ from litemq.errors.base import (
     LiteMQError,
     MissingExtraError,
     RecordFormatError,
+    ResetNotFoundError,
     UnsupportedFeatureError,
 )
 from litemq.errors.broker import (
     BacklogFullError,
     BrokerError,
     GroupBusyError,
+    GroupNotFoundError,
+    IncompatibleSchemaError,
     JobExistsError,
     JobNotFoundError,
     LeaseLostError,
@@ -106,8 +114,10 @@ from litemq.errors.client import (
     NoRouteError,
     PartialAnswerError,
     PipelineFailedError,
+    ResultTimeoutError,
     SendOutcomeUnknownError,
     SerializationError,
+    TaskFailedError,
 )
 from litemq.errors.network import (
     AddressInUseError,
@@ -147,8 +157,10 @@ __all__ = [
     "DiskFullError",
     "FilterSyntaxError",
     "GroupBusyError",
+    "GroupNotFoundError",
     "HandlerStuckError",
     "HandlerTimeoutError",
+    "IncompatibleSchemaError",
     "InvalidArgumentError",
     "JobExistsError",
     "JobNotFoundError",
@@ -168,12 +180,15 @@ __all__ = [
     "RecordFormatError",
     "RemoteError",
     "RequestTimeoutError",
+    "ResetNotFoundError",
+    "ResultTimeoutError",
     "SendOutcomeUnknownError",
     "SequenceGapError",
     "SerializationError",
     "StorageError",
     "StoreFailedError",
     "StoreLockedError",
+    "TaskFailedError",
     "TimerEndedError",
     "TimerNotFoundError",
     "TooManyTimerChangesError",

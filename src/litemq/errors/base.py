@@ -14,6 +14,7 @@ __all__ = [
     "LiteMQError",
     "MissingExtraError",
     "RecordFormatError",
+    "ResetNotFoundError",
     "UnsupportedFeatureError",
 ]
 
@@ -53,6 +54,12 @@ class CronSyntaxError(InvalidArgumentError):
     """The schedule is invalid or never matches. The message names the field and valid values."""
 
     code = 75
+
+
+class ResetNotFoundError(InvalidArgumentError):
+    """The group has no such offset reset. ``litemq group describe`` shows its resets."""
+
+    code = 81
 
 
 class MissingExtraError(LiteMQError):

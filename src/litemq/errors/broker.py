@@ -8,6 +8,7 @@ __all__ = [
     "BacklogFullError",
     "BrokerError",
     "GroupBusyError",
+    "GroupNotFoundError",
     "JobExistsError",
     "JobNotFoundError",
     "LeaseLostError",
@@ -33,7 +34,7 @@ class BrokerError(LiteMQError):
 
 
 class TopicNotFoundError(BrokerError):
-    """The topic does not exist. Run ``litemq topic create``, or set ``auto_create_topics``."""
+    """The topic does not exist. Run ``litemq topic create``, or set ``topics.auto_create``."""
 
     code = 41
 
@@ -96,10 +97,22 @@ class BacklogFullError(BrokerError):
     retriable = True
 
 
+class IncompatibleSchemaError(BrokerError):
+    """Stored messages may not be readable with the new schema. The message names the fields."""
+
+    code = 82
+
+
 class GroupBusyError(BrokerError):
     """The group has active consumers, so its offsets are fixed. Stop them, or pass ``force``."""
 
     code = 49
+
+
+class GroupNotFoundError(BrokerError):
+    """No broker knows the consumer group. ``litemq group list`` shows all groups."""
+
+    code = 80
 
 
 class TransactionRefusedError(BrokerError):

@@ -20,8 +20,10 @@ __all__ = [
     "NoRouteError",
     "PartialAnswerError",
     "PipelineFailedError",
+    "ResultTimeoutError",
     "SendOutcomeUnknownError",
     "SerializationError",
+    "TaskFailedError",
 ]
 
 
@@ -35,6 +37,24 @@ class SendOutcomeUnknownError(ClientError):
     """The broker may have stored the message. Look up its id, or resend and accept a duplicate."""
 
     code = 51
+
+
+class TaskFailedError(ClientError):
+    """The call of a task failed for good. ``error_type`` names the error; see its dead letter."""
+
+    code = 83
+    _parameters = ("message", "error_type")
+
+    def __init__(self, message: str, error_type: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.error_type = error_type
+
+
+class ResultTimeoutError(ClientError):
+    """A call of a task has no result yet, or it is not kept any more. Check that a worker runs."""
+
+    code = 84
 
 
 class NoRouteError(ClientError):

@@ -258,7 +258,11 @@ class RecordTemplate:
         length = FIXED_BYTES + len(encoded_id) + len(middle) + len(encoded_keys) + len(properties) + len(body)
         size = (length + 7) & ~7
         if size > self._max_record_bytes:
-            raise InvalidArgumentError(f"record of {size} bytes: max_record_bytes is {self._max_record_bytes}")
+            raise InvalidArgumentError(
+                f"the message has {size} bytes with all its fields, and the limit is {self._max_record_bytes} bytes: "
+                "send a smaller one, or raise max_record_bytes (send.max_record_size in a client's TOML file) and "
+                "storage.max_record_size of the brokers"
+            )
         if not (0 <= born_timestamp <= _LATEST and 0 <= delay_time <= _LATEST and 0 <= expire_at <= _LATEST):
             _check_times(born_timestamp=born_timestamp, delay_time=delay_time, expire_at=expire_at)
         if not 0 <= sequence <= _U64_MAX:

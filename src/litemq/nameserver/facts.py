@@ -41,7 +41,7 @@ def check_facts(facts: BrokerFacts, limits: NameServerLimits, known: AbstractSet
         raise InvalidArgumentError(f"{who}: host {facts.host[:253]!r} is no valid host name or address")
     if facts.host in _UNREACHABLE:
         raise InvalidArgumentError(
-            f"{who}: clients cannot connect to {facts.host}: set advertised_host to the address that they use"
+            f"{who}: clients cannot connect to {facts.host}: set network.advertised_host to the address that they use"
         )
     if not 1 <= facts.port <= 65535:
         raise InvalidArgumentError(f"{who}: port {facts.port}: choose 1 … 65535")

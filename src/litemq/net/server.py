@@ -144,8 +144,12 @@ class FrameServer:
                 self._connect, host, port, ssl=tls, ssl_handshake_timeout=handshake, backlog=1024
             )
         except OSError as error:
-            refused = AddressInUseError if error.errno == errno.EADDRINUSE else InvalidArgumentError
-            raise refused(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+            if error.errno == errno.EADDRINUSE:
+                raise AddressInUseError(
+                    f"cannot listen on {host}:{port}: another program uses the port. Stop it, or choose "
+                    "another port with --port"
+                ) from error
+            raise InvalidArgumentError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
         self._sweeping = asyncio.create_task(self._sweep())
         address = self._server.sockets[0].getsockname()
         return str(address[0]), int(address[1])

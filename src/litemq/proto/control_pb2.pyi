@@ -236,7 +236,7 @@ class TryRow(_message.Message):
     count: int
     gone: bool
     retry_topic_id: int
-    def __init__(self, group: _Optional[str] = ..., predecessor: _Optional[int] = ..., topic_id: _Optional[int] = ..., due: _Optional[int] = ..., count: _Optional[int] = ..., gone: _Optional[bool] = ..., retry_topic_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., predecessor: _Optional[int] = ..., topic_id: _Optional[int] = ..., due: _Optional[int] = ..., count: _Optional[int] = ..., gone: bool = ..., retry_topic_id: _Optional[int] = ...) -> None: ...
 
 class DeadRow(_message.Message):
     __slots__ = ("topic_id", "queue_id", "log_offset_steps", "queue_offset_steps", "page")
@@ -268,10 +268,10 @@ class Group(_message.Message):
     group: str
     paused: bool
     gone: bool
-    def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ..., gone: _Optional[bool] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., paused: bool = ..., gone: bool = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "created_at")
+    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "created_at", "schemas", "compatibility", "retention_ms")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -287,6 +287,9 @@ class Topic(_message.Message):
     CHECK_EVERY_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_CHECKS_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    SCHEMAS_FIELD_NUMBER: _ClassVar[int]
+    COMPATIBILITY_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
     queues: int
@@ -302,7 +305,10 @@ class Topic(_message.Message):
     check_every_ms: int
     max_checks: int
     created_at: int
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., created_at: _Optional[int] = ...) -> None: ...
+    schemas: _containers.RepeatedScalarFieldContainer[str]
+    compatibility: int
+    retention_ms: int
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: bool = ..., has_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., weighted_priorities: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., created_at: _Optional[int] = ..., schemas: _Optional[_Iterable[str]] = ..., compatibility: _Optional[int] = ..., retention_ms: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("topic_id", "queue_id", "least", "next")
@@ -446,7 +452,7 @@ class TimersEnded(_message.Message):
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
     timers: _containers.RepeatedCompositeFieldContainer[TimerEnded]
     cancelled: bool
-    def __init__(self, timers: _Optional[_Iterable[_Union[TimerEnded, _Mapping]]] = ..., cancelled: _Optional[bool] = ...) -> None: ...
+    def __init__(self, timers: _Optional[_Iterable[_Union[TimerEnded, _Mapping]]] = ..., cancelled: bool = ...) -> None: ...
 
 class TimerMoved(_message.Message):
     __slots__ = ("pending", "delay_time", "due_before", "due", "size")
@@ -486,7 +492,7 @@ class MovedTimer(_message.Message):
     size: int
     gone: bool
     ended: bool
-    def __init__(self, pending: _Optional[int] = ..., due: _Optional[int] = ..., size: _Optional[int] = ..., gone: _Optional[bool] = ..., ended: _Optional[bool] = ...) -> None: ...
+    def __init__(self, pending: _Optional[int] = ..., due: _Optional[int] = ..., size: _Optional[int] = ..., gone: bool = ..., ended: bool = ...) -> None: ...
 
 class CancelledBatch(_message.Message):
     __slots__ = ("topic", "batch_id", "before", "at")
@@ -574,7 +580,7 @@ class HalvesRow(_message.Message):
     checks: int
     story: _containers.RepeatedCompositeFieldContainer[TransactionCheckRow]
     dead: bool
-    def __init__(self, transaction: _Optional[str] = ..., latest_at: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[HalfRun, _Mapping]]] = ..., number: _Optional[int] = ..., copied: _Optional[int] = ..., gone: _Optional[bool] = ..., page: _Optional[int] = ..., first_at: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., checks: _Optional[int] = ..., story: _Optional[_Iterable[_Union[TransactionCheckRow, _Mapping]]] = ..., dead: _Optional[bool] = ...) -> None: ...
+    def __init__(self, transaction: _Optional[str] = ..., latest_at: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[HalfRun, _Mapping]]] = ..., number: _Optional[int] = ..., copied: _Optional[int] = ..., gone: bool = ..., page: _Optional[int] = ..., first_at: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., checks: _Optional[int] = ..., story: _Optional[_Iterable[_Union[TransactionCheckRow, _Mapping]]] = ..., dead: bool = ...) -> None: ...
 
 class TransactionCheckRow(_message.Message):
     __slots__ = ("at", "asked", "unknown")
@@ -584,7 +590,7 @@ class TransactionCheckRow(_message.Message):
     at: int
     asked: str
     unknown: bool
-    def __init__(self, at: _Optional[int] = ..., asked: _Optional[str] = ..., unknown: _Optional[bool] = ...) -> None: ...
+    def __init__(self, at: _Optional[int] = ..., asked: _Optional[str] = ..., unknown: bool = ...) -> None: ...
 
 class OutcomesRow(_message.Message):
     __slots__ = ("page", "transactions", "outcomes")
@@ -620,7 +626,7 @@ class TransactionCheck(_message.Message):
     asked: str
     before: str
     unknown: bool
-    def __init__(self, transaction: _Optional[str] = ..., asked: _Optional[str] = ..., before: _Optional[str] = ..., unknown: _Optional[bool] = ...) -> None: ...
+    def __init__(self, transaction: _Optional[str] = ..., asked: _Optional[str] = ..., before: _Optional[str] = ..., unknown: bool = ...) -> None: ...
 
 class HalfRun(_message.Message):
     __slots__ = ("topic_id", "queue_id", "first_log_offset", "last_log_offset", "first_half_offset", "length", "bytes")
@@ -664,7 +670,7 @@ class ArchivedThrough(_message.Message):
     at: int
     replaces: bool
     page: int
-    def __init__(self, topic_id: _Optional[int] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., at: _Optional[int] = ..., replaces: _Optional[bool] = ..., page: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic_id: _Optional[int] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., at: _Optional[int] = ..., replaces: bool = ..., page: _Optional[int] = ...) -> None: ...
 
 class JobsPut(_message.Message):
     __slots__ = ("jobs",)
@@ -744,4 +750,4 @@ class JobRow(_message.Message):
     log_offset: int
     retry_topic_id: int
     gone: bool
-    def __init__(self, number: _Optional[int] = ..., definition: _Optional[bytes] = ..., through: _Optional[int] = ..., queued: _Optional[int] = ..., sent: _Optional[int] = ..., skipped: _Optional[int] = ..., missed: _Optional[int] = ..., failed: _Optional[int] = ..., last_tick: _Optional[int] = ..., last_at: _Optional[int] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., log_offset: _Optional[int] = ..., retry_topic_id: _Optional[int] = ..., gone: _Optional[bool] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., definition: _Optional[bytes] = ..., through: _Optional[int] = ..., queued: _Optional[int] = ..., sent: _Optional[int] = ..., skipped: _Optional[int] = ..., missed: _Optional[int] = ..., failed: _Optional[int] = ..., last_tick: _Optional[int] = ..., last_at: _Optional[int] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., log_offset: _Optional[int] = ..., retry_topic_id: _Optional[int] = ..., gone: bool = ...) -> None: ...

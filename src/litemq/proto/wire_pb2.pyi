@@ -242,7 +242,7 @@ class PullRequest(_message.Message):
     filter: str
     filter_is_sql: bool
     generation: int
-    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., group: _Optional[str] = ..., is_retry: _Optional[bool] = ..., filter: _Optional[str] = ..., filter_is_sql: _Optional[bool] = ..., generation: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., group: _Optional[str] = ..., is_retry: bool = ..., filter: _Optional[str] = ..., filter_is_sql: bool = ..., generation: _Optional[int] = ...) -> None: ...
 
 class PullAnswer(_message.Message):
     __slots__ = ("next_offset", "range", "damaged")
@@ -286,7 +286,7 @@ class JoinRequest(_message.Message):
     zone: str
     held: _containers.RepeatedScalarFieldContainer[int]
     held_retry: bool
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., member: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., strategy: _Optional[str] = ..., zone: _Optional[str] = ..., held: _Optional[_Iterable[int]] = ..., held_retry: _Optional[bool] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., member: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., strategy: _Optional[str] = ..., zone: _Optional[str] = ..., held: _Optional[_Iterable[int]] = ..., held_retry: bool = ...) -> None: ...
 
 class GroupAssignment(_message.Message):
     __slots__ = ("session", "version", "unchanged", "queues", "release", "reset_id", "session_timeout_ms")
@@ -304,7 +304,7 @@ class GroupAssignment(_message.Message):
     release: _containers.RepeatedScalarFieldContainer[int]
     reset_id: str
     session_timeout_ms: int
-    def __init__(self, session: _Optional[int] = ..., version: _Optional[int] = ..., unchanged: _Optional[bool] = ..., queues: _Optional[_Iterable[_Union[GroupQueue, _Mapping]]] = ..., release: _Optional[_Iterable[int]] = ..., reset_id: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, session: _Optional[int] = ..., version: _Optional[int] = ..., unchanged: bool = ..., queues: _Optional[_Iterable[_Union[GroupQueue, _Mapping]]] = ..., release: _Optional[_Iterable[int]] = ..., reset_id: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class GroupQueue(_message.Message):
     __slots__ = ("range", "committed", "is_retry", "generation")
@@ -316,7 +316,7 @@ class GroupQueue(_message.Message):
     committed: int
     is_retry: bool
     generation: int
-    def __init__(self, range: _Optional[_Union[QueueRange, _Mapping]] = ..., committed: _Optional[int] = ..., is_retry: _Optional[bool] = ..., generation: _Optional[int] = ...) -> None: ...
+    def __init__(self, range: _Optional[_Union[QueueRange, _Mapping]] = ..., committed: _Optional[int] = ..., is_retry: bool = ..., generation: _Optional[int] = ...) -> None: ...
 
 class GroupHeartbeat(_message.Message):
     __slots__ = ("group", "topic", "member", "session", "version", "wait_ms")
@@ -378,7 +378,7 @@ class QueueOffset(_message.Message):
     offset: int
     is_retry: bool
     generation: int
-    def __init__(self, queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., is_retry: _Optional[bool] = ..., generation: _Optional[int] = ...) -> None: ...
+    def __init__(self, queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., is_retry: bool = ..., generation: _Optional[int] = ...) -> None: ...
 
 class LeaseRequest(_message.Message):
     __slots__ = ("topic", "group", "max_messages", "max_bytes", "wait_ms", "lease_ms", "max_retries", "filter", "filter_is_sql", "from_latest")
@@ -402,7 +402,7 @@ class LeaseRequest(_message.Message):
     filter: str
     filter_is_sql: bool
     from_latest: bool
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., lease_ms: _Optional[int] = ..., max_retries: _Optional[int] = ..., filter: _Optional[str] = ..., filter_is_sql: _Optional[bool] = ..., from_latest: _Optional[bool] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., lease_ms: _Optional[int] = ..., max_retries: _Optional[int] = ..., filter: _Optional[str] = ..., filter_is_sql: bool = ..., from_latest: bool = ...) -> None: ...
 
 class LeaseAnswer(_message.Message):
     __slots__ = ("token", "deadline", "counts")
@@ -436,7 +436,7 @@ class Leased(_message.Message):
     is_retry: bool
     token: int
     offsets: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., token: _Optional[int] = ..., offsets: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, queue_id: _Optional[int] = ..., is_retry: bool = ..., token: _Optional[int] = ..., offsets: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FailedTry(_message.Message):
     __slots__ = ("queue_id", "is_retry", "token", "offset", "delay_ms", "max_retries", "is_final", "reason", "error", "stack", "consumer", "count", "detail", "is_untried")
@@ -468,7 +468,7 @@ class FailedTry(_message.Message):
     count: int
     detail: str
     is_untried: bool
-    def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., token: _Optional[int] = ..., offset: _Optional[int] = ..., delay_ms: _Optional[int] = ..., max_retries: _Optional[int] = ..., is_final: _Optional[bool] = ..., reason: _Optional[int] = ..., error: _Optional[str] = ..., stack: _Optional[str] = ..., consumer: _Optional[str] = ..., count: _Optional[int] = ..., detail: _Optional[str] = ..., is_untried: _Optional[bool] = ...) -> None: ...
+    def __init__(self, queue_id: _Optional[int] = ..., is_retry: bool = ..., token: _Optional[int] = ..., offset: _Optional[int] = ..., delay_ms: _Optional[int] = ..., max_retries: _Optional[int] = ..., is_final: bool = ..., reason: _Optional[int] = ..., error: _Optional[str] = ..., stack: _Optional[str] = ..., consumer: _Optional[str] = ..., count: _Optional[int] = ..., detail: _Optional[str] = ..., is_untried: bool = ...) -> None: ...
 
 class SettleAnswer(_message.Message):
     __slots__ = ("unsettled",)
@@ -488,7 +488,7 @@ class Unsettled(_message.Message):
     offset: int
     code: int
     message: str
-    def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., offset: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+    def __init__(self, queue_id: _Optional[int] = ..., is_retry: bool = ..., offset: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class ExtendRequest(_message.Message):
     __slots__ = ("topic", "group", "lease_ms", "leases")
@@ -522,7 +522,7 @@ class GroupAnswer(_message.Message):
     members: _containers.RepeatedCompositeFieldContainer[GroupMember]
     resets: _containers.RepeatedCompositeFieldContainer[GroupReset]
     waiting_tries: int
-    def __init__(self, known: _Optional[bool] = ..., paused: _Optional[bool] = ..., queues: _Optional[_Iterable[_Union[GroupQueueState, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., resets: _Optional[_Iterable[_Union[GroupReset, _Mapping]]] = ..., waiting_tries: _Optional[int] = ...) -> None: ...
+    def __init__(self, known: bool = ..., paused: bool = ..., queues: _Optional[_Iterable[_Union[GroupQueueState, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., resets: _Optional[_Iterable[_Union[GroupReset, _Mapping]]] = ..., waiting_tries: _Optional[int] = ...) -> None: ...
 
 class GroupQueueState(_message.Message):
     __slots__ = ("topic", "range", "is_retry", "committed", "lag", "in_flight", "member", "oldest", "lost", "lost_at")
@@ -546,7 +546,7 @@ class GroupQueueState(_message.Message):
     oldest: int
     lost: int
     lost_at: int
-    def __init__(self, topic: _Optional[str] = ..., range: _Optional[_Union[QueueRange, _Mapping]] = ..., is_retry: _Optional[bool] = ..., committed: _Optional[int] = ..., lag: _Optional[int] = ..., in_flight: _Optional[int] = ..., member: _Optional[str] = ..., oldest: _Optional[int] = ..., lost: _Optional[int] = ..., lost_at: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., range: _Optional[_Union[QueueRange, _Mapping]] = ..., is_retry: bool = ..., committed: _Optional[int] = ..., lag: _Optional[int] = ..., in_flight: _Optional[int] = ..., member: _Optional[str] = ..., oldest: _Optional[int] = ..., lost: _Optional[int] = ..., lost_at: _Optional[int] = ...) -> None: ...
 
 class GroupMember(_message.Message):
     __slots__ = ("member", "peer", "topic", "queues", "zone", "is_connected")
@@ -562,7 +562,7 @@ class GroupMember(_message.Message):
     queues: int
     zone: str
     is_connected: bool
-    def __init__(self, member: _Optional[str] = ..., peer: _Optional[str] = ..., topic: _Optional[str] = ..., queues: _Optional[int] = ..., zone: _Optional[str] = ..., is_connected: _Optional[bool] = ...) -> None: ...
+    def __init__(self, member: _Optional[str] = ..., peer: _Optional[str] = ..., topic: _Optional[str] = ..., queues: _Optional[int] = ..., zone: _Optional[str] = ..., is_connected: bool = ...) -> None: ...
 
 class GroupReset(_message.Message):
     __slots__ = ("reset_id", "undoes", "at", "queues")
@@ -594,7 +594,7 @@ class GroupSummary(_message.Message):
     members: int
     lag: int
     topics: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ..., members: _Optional[int] = ..., lag: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., paused: bool = ..., members: _Optional[int] = ..., lag: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ResetRequest(_message.Message):
     __slots__ = ("group", "topic", "to", "value", "queue_ids", "planned", "reset_id", "force")
@@ -614,7 +614,7 @@ class ResetRequest(_message.Message):
     planned: _containers.RepeatedCompositeFieldContainer[QueueOffset]
     reset_id: str
     force: bool
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., to: _Optional[str] = ..., value: _Optional[int] = ..., queue_ids: _Optional[_Iterable[int]] = ..., planned: _Optional[_Iterable[_Union[QueueOffset, _Mapping]]] = ..., reset_id: _Optional[str] = ..., force: _Optional[bool] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., to: _Optional[str] = ..., value: _Optional[int] = ..., queue_ids: _Optional[_Iterable[int]] = ..., planned: _Optional[_Iterable[_Union[QueueOffset, _Mapping]]] = ..., reset_id: _Optional[str] = ..., force: bool = ...) -> None: ...
 
 class UndoRequest(_message.Message):
     __slots__ = ("group", "topic", "reset_id", "undo_id", "dry_run", "force")
@@ -630,7 +630,7 @@ class UndoRequest(_message.Message):
     undo_id: str
     dry_run: bool
     force: bool
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., reset_id: _Optional[str] = ..., undo_id: _Optional[str] = ..., dry_run: _Optional[bool] = ..., force: _Optional[bool] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., reset_id: _Optional[str] = ..., undo_id: _Optional[str] = ..., dry_run: bool = ..., force: bool = ...) -> None: ...
 
 class ResetAnswer(_message.Message):
     __slots__ = ("reset_id", "steps", "members", "in_flight")
@@ -664,7 +664,7 @@ class PauseRequest(_message.Message):
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     group: str
     paused: bool
-    def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., paused: bool = ...) -> None: ...
 
 class OffsetAtTimeRequest(_message.Message):
     __slots__ = ("topic", "queue_id", "store_timestamp")
@@ -722,7 +722,7 @@ class DeadSelection(_message.Message):
     group: str
     fingerprint: str
     undecodable: bool
-    def __init__(self, message_ids: _Optional[_Iterable[str]] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., reasons: _Optional[_Iterable[int]] = ..., group: _Optional[str] = ..., fingerprint: _Optional[str] = ..., undecodable: _Optional[bool] = ...) -> None: ...
+    def __init__(self, message_ids: _Optional[_Iterable[str]] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., reasons: _Optional[_Iterable[int]] = ..., group: _Optional[str] = ..., fingerprint: _Optional[str] = ..., undecodable: bool = ...) -> None: ...
 
 class DeadLettersRequest(_message.Message):
     __slots__ = ("topic", "selection", "after", "most", "whole")
@@ -736,7 +736,7 @@ class DeadLettersRequest(_message.Message):
     after: int
     most: int
     whole: bool
-    def __init__(self, topic: _Optional[str] = ..., selection: _Optional[_Union[DeadSelection, _Mapping]] = ..., after: _Optional[int] = ..., most: _Optional[int] = ..., whole: _Optional[bool] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., selection: _Optional[_Union[DeadSelection, _Mapping]] = ..., after: _Optional[int] = ..., most: _Optional[int] = ..., whole: bool = ...) -> None: ...
 
 class DeadLettersAnswer(_message.Message):
     __slots__ = ("letters", "is_end", "next_after")
@@ -746,7 +746,7 @@ class DeadLettersAnswer(_message.Message):
     letters: _containers.RepeatedCompositeFieldContainer[DeadLetterFacts]
     is_end: bool
     next_after: int
-    def __init__(self, letters: _Optional[_Iterable[_Union[DeadLetterFacts, _Mapping]]] = ..., is_end: _Optional[bool] = ..., next_after: _Optional[int] = ...) -> None: ...
+    def __init__(self, letters: _Optional[_Iterable[_Union[DeadLetterFacts, _Mapping]]] = ..., is_end: bool = ..., next_after: _Optional[int] = ...) -> None: ...
 
 class DeadLetterFacts(_message.Message):
     __slots__ = ("log_offset", "queue_offset", "message_id", "keys", "reason", "detail", "group", "consumer", "error", "tries", "dead_at", "fingerprint", "size")
@@ -790,7 +790,7 @@ class RedriveRequest(_message.Message):
     messages_per_s: int
     dry_run: bool
     drop: bool
-    def __init__(self, topic: _Optional[str] = ..., selection: _Optional[_Union[DeadSelection, _Mapping]] = ..., messages_per_s: _Optional[int] = ..., dry_run: _Optional[bool] = ..., drop: _Optional[bool] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., selection: _Optional[_Union[DeadSelection, _Mapping]] = ..., messages_per_s: _Optional[int] = ..., dry_run: bool = ..., drop: bool = ...) -> None: ...
 
 class FollowRedriveRequest(_message.Message):
     __slots__ = ("redrive_id", "wait_ms")
@@ -922,7 +922,7 @@ class ListTimersRequest(_message.Message):
     after_pending: int
     most: int
     count_only: bool
-    def __init__(self, topic: _Optional[str] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., key: _Optional[str] = ..., batch_id: _Optional[str] = ..., after_due: _Optional[int] = ..., after_pending: _Optional[int] = ..., most: _Optional[int] = ..., count_only: _Optional[bool] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., key: _Optional[str] = ..., batch_id: _Optional[str] = ..., after_due: _Optional[int] = ..., after_pending: _Optional[int] = ..., most: _Optional[int] = ..., count_only: bool = ...) -> None: ...
 
 class TimersAnswer(_message.Message):
     __slots__ = ("timers", "is_end", "next_due", "next_pending", "count")
@@ -936,7 +936,7 @@ class TimersAnswer(_message.Message):
     next_due: int
     next_pending: int
     count: int
-    def __init__(self, timers: _Optional[_Iterable[_Union[TimerFacts, _Mapping]]] = ..., is_end: _Optional[bool] = ..., next_due: _Optional[int] = ..., next_pending: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+    def __init__(self, timers: _Optional[_Iterable[_Union[TimerFacts, _Mapping]]] = ..., is_end: bool = ..., next_due: _Optional[int] = ..., next_pending: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
 
 class TimerFacts(_message.Message):
     __slots__ = ("message_id", "state", "due", "delay_time", "keys", "batch_id", "size", "queue_id", "sent_at", "pending")
@@ -972,10 +972,10 @@ class CreateTopicRequest(_message.Message):
     queues: int
     automatic: bool
     settings: TopicSettings
-    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: _Optional[bool] = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: bool = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
 
 class TopicSettings(_message.Message):
-    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks")
+    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "retention_ms", "schemas", "compatibility")
     HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
@@ -986,6 +986,9 @@ class TopicSettings(_message.Message):
     CHECK_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     CHECK_EVERY_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_CHECKS_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
+    SCHEMAS_FIELD_NUMBER: _ClassVar[int]
+    COMPATIBILITY_FIELD_NUMBER: _ClassVar[int]
     has_priorities: bool
     weighted_priorities: bool
     ttl_ms: int
@@ -996,10 +999,13 @@ class TopicSettings(_message.Message):
     check_after_ms: int
     check_every_ms: int
     max_checks: int
-    def __init__(self, has_priorities: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ...) -> None: ...
+    retention_ms: int
+    schemas: _containers.RepeatedScalarFieldContainer[str]
+    compatibility: int
+    def __init__(self, has_priorities: bool = ..., weighted_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., retention_ms: _Optional[int] = ..., schemas: _Optional[_Iterable[str]] = ..., compatibility: _Optional[int] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
-    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks")
+    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "retention_ms", "schema", "compatibility")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
@@ -1010,6 +1016,9 @@ class AlterTopicRequest(_message.Message):
     CHECK_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     CHECK_EVERY_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_CHECKS_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    COMPATIBILITY_FIELD_NUMBER: _ClassVar[int]
     topic: str
     weighted_priorities: bool
     ttl_ms: int
@@ -1020,7 +1029,10 @@ class AlterTopicRequest(_message.Message):
     check_after_ms: int
     check_every_ms: int
     max_checks: int
-    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ...) -> None: ...
+    retention_ms: int
+    schema: str
+    compatibility: int
+    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., retention_ms: _Optional[int] = ..., schema: _Optional[str] = ..., compatibility: _Optional[int] = ...) -> None: ...
 
 class TopicRequest(_message.Message):
     __slots__ = ("topic",)
@@ -1046,7 +1058,7 @@ class ListTopicsRequest(_message.Message):
     __slots__ = ("include_system",)
     INCLUDE_SYSTEM_FIELD_NUMBER: _ClassVar[int]
     include_system: bool
-    def __init__(self, include_system: _Optional[bool] = ...) -> None: ...
+    def __init__(self, include_system: bool = ...) -> None: ...
 
 class TopicsAnswer(_message.Message):
     __slots__ = ("topics",)
@@ -1062,7 +1074,7 @@ class TopicQueues(_message.Message):
     topic: str
     queues: int
     has_priorities: bool
-    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., has_priorities: _Optional[bool] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., has_priorities: bool = ...) -> None: ...
 
 class BrokerFacts(_message.Message):
     __slots__ = ("name", "host", "port", "started_at", "default_durability", "topics", "software")
@@ -1098,7 +1110,7 @@ class Registered(_message.Message):
     known: bool
     heartbeat_ms: int
     lease_ms: int
-    def __init__(self, known: _Optional[bool] = ..., heartbeat_ms: _Optional[int] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, known: bool = ..., heartbeat_ms: _Optional[int] = ..., lease_ms: _Optional[int] = ...) -> None: ...
 
 class RouteAnswer(_message.Message):
     __slots__ = ("brokers",)
@@ -1120,7 +1132,7 @@ class BrokerRoute(_message.Message):
     queues: int
     default_durability: int
     has_priorities: bool
-    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., queues: _Optional[int] = ..., default_durability: _Optional[int] = ..., has_priorities: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., queues: _Optional[int] = ..., default_durability: _Optional[int] = ..., has_priorities: bool = ...) -> None: ...
 
 class BrokersAnswer(_message.Message):
     __slots__ = ("brokers",)
@@ -1136,7 +1148,7 @@ class BrokerState(_message.Message):
     facts: BrokerFacts
     alive: bool
     heard_ms_ago: int
-    def __init__(self, facts: _Optional[_Union[BrokerFacts, _Mapping]] = ..., alive: _Optional[bool] = ..., heard_ms_ago: _Optional[int] = ...) -> None: ...
+    def __init__(self, facts: _Optional[_Union[BrokerFacts, _Mapping]] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("query", "batch", "partition", "attempt")
@@ -1240,7 +1252,7 @@ class ArchivedThroughRequest(_message.Message):
     location: str
     queues: _containers.RepeatedCompositeFieldContainer[ArchivedQueue]
     replaces: bool
-    def __init__(self, topic: _Optional[str] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ArchivedQueue, _Mapping]]] = ..., replaces: _Optional[bool] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ArchivedQueue, _Mapping]]] = ..., replaces: bool = ...) -> None: ...
 
 class ArchivedQueue(_message.Message):
     __slots__ = ("queue_id", "begin", "next", "kept")
@@ -1276,7 +1288,7 @@ class PutJobsRequest(_message.Message):
     jobs: _containers.RepeatedCompositeFieldContainer[_jobs_pb2.JobDefinition]
     how: int
     dry_run: bool
-    def __init__(self, jobs: _Optional[_Iterable[_Union[_jobs_pb2.JobDefinition, _Mapping]]] = ..., how: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    def __init__(self, jobs: _Optional[_Iterable[_Union[_jobs_pb2.JobDefinition, _Mapping]]] = ..., how: _Optional[int] = ..., dry_run: bool = ...) -> None: ...
 
 class PutJobsAnswer(_message.Message):
     __slots__ = ("outcomes",)
@@ -1312,7 +1324,7 @@ class PauseJobsRequest(_message.Message):
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     ids: _containers.RepeatedScalarFieldContainer[str]
     paused: bool
-    def __init__(self, ids: _Optional[_Iterable[str]] = ..., paused: _Optional[bool] = ...) -> None: ...
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., paused: bool = ...) -> None: ...
 
 class ListJobsRequest(_message.Message):
     __slots__ = ("after", "most", "topic", "group", "prefix", "paused")
@@ -1328,7 +1340,7 @@ class ListJobsRequest(_message.Message):
     group: str
     prefix: str
     paused: bool
-    def __init__(self, after: _Optional[int] = ..., most: _Optional[int] = ..., topic: _Optional[str] = ..., group: _Optional[str] = ..., prefix: _Optional[str] = ..., paused: _Optional[bool] = ...) -> None: ...
+    def __init__(self, after: _Optional[int] = ..., most: _Optional[int] = ..., topic: _Optional[str] = ..., group: _Optional[str] = ..., prefix: _Optional[str] = ..., paused: bool = ...) -> None: ...
 
 class JobsAnswer(_message.Message):
     __slots__ = ("jobs", "next_after", "is_end", "count")
@@ -1340,7 +1352,7 @@ class JobsAnswer(_message.Message):
     next_after: int
     is_end: bool
     count: int
-    def __init__(self, jobs: _Optional[_Iterable[_Union[JobFacts, _Mapping]]] = ..., next_after: _Optional[int] = ..., is_end: _Optional[bool] = ..., count: _Optional[int] = ...) -> None: ...
+    def __init__(self, jobs: _Optional[_Iterable[_Union[JobFacts, _Mapping]]] = ..., next_after: _Optional[int] = ..., is_end: bool = ..., count: _Optional[int] = ...) -> None: ...
 
 class JobFacts(_message.Message):
     __slots__ = ("number", "definition", "next_tick", "last_tick", "last_at", "sent", "skipped", "missed", "failed", "running", "queued")
@@ -1366,7 +1378,7 @@ class JobFacts(_message.Message):
     failed: int
     running: bool
     queued: int
-    def __init__(self, number: _Optional[int] = ..., definition: _Optional[_Union[_jobs_pb2.JobDefinition, _Mapping]] = ..., next_tick: _Optional[int] = ..., last_tick: _Optional[int] = ..., last_at: _Optional[int] = ..., sent: _Optional[int] = ..., skipped: _Optional[int] = ..., missed: _Optional[int] = ..., failed: _Optional[int] = ..., running: _Optional[bool] = ..., queued: _Optional[int] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., definition: _Optional[_Union[_jobs_pb2.JobDefinition, _Mapping]] = ..., next_tick: _Optional[int] = ..., last_tick: _Optional[int] = ..., last_at: _Optional[int] = ..., sent: _Optional[int] = ..., skipped: _Optional[int] = ..., missed: _Optional[int] = ..., failed: _Optional[int] = ..., running: bool = ..., queued: _Optional[int] = ...) -> None: ...
 
 class TriggerJobRequest(_message.Message):
     __slots__ = ("id", "trigger_id")
@@ -1392,7 +1404,7 @@ class BackfillJobRequest(_message.Message):
     since: int
     until: int
     dry_run: bool
-    def __init__(self, id: _Optional[str] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., dry_run: bool = ...) -> None: ...
 
 class BackfillJobAnswer(_message.Message):
     __slots__ = ("sent", "there", "next_since")
@@ -1520,7 +1532,7 @@ class TransactionFacts(_message.Message):
     topics: _containers.RepeatedScalarFieldContainer[str]
     story: _containers.RepeatedCompositeFieldContainer[TransactionCheckFacts]
     is_sink: bool
-    def __init__(self, transaction: _Optional[str] = ..., group: _Optional[str] = ..., state: _Optional[_Union[TransactionState, str]] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., stored_at: _Optional[int] = ..., checks: _Optional[int] = ..., next_check_at: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ..., story: _Optional[_Iterable[_Union[TransactionCheckFacts, _Mapping]]] = ..., is_sink: _Optional[bool] = ...) -> None: ...
+    def __init__(self, transaction: _Optional[str] = ..., group: _Optional[str] = ..., state: _Optional[_Union[TransactionState, str]] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., stored_at: _Optional[int] = ..., checks: _Optional[int] = ..., next_check_at: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ..., story: _Optional[_Iterable[_Union[TransactionCheckFacts, _Mapping]]] = ..., is_sink: bool = ...) -> None: ...
 
 class TransactionCheckFacts(_message.Message):
     __slots__ = ("at", "asked", "unknown")
@@ -1530,7 +1542,7 @@ class TransactionCheckFacts(_message.Message):
     at: int
     asked: str
     unknown: bool
-    def __init__(self, at: _Optional[int] = ..., asked: _Optional[str] = ..., unknown: _Optional[bool] = ...) -> None: ...
+    def __init__(self, at: _Optional[int] = ..., asked: _Optional[str] = ..., unknown: bool = ...) -> None: ...
 
 class DescribeTransactionRequest(_message.Message):
     __slots__ = ("transaction",)
@@ -1560,7 +1572,7 @@ class ListTransactionsRequest(_message.Message):
     include_sinks: bool
     after: str
     most: int
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., stored_before: _Optional[int] = ..., state: _Optional[_Union[TransactionState, str]] = ..., include_sinks: _Optional[bool] = ..., after: _Optional[str] = ..., most: _Optional[int] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., stored_before: _Optional[int] = ..., state: _Optional[_Union[TransactionState, str]] = ..., include_sinks: bool = ..., after: _Optional[str] = ..., most: _Optional[int] = ...) -> None: ...
 
 class TransactionsAnswer(_message.Message):
     __slots__ = ("transactions", "next_after", "is_end")
@@ -1570,4 +1582,4 @@ class TransactionsAnswer(_message.Message):
     transactions: _containers.RepeatedCompositeFieldContainer[TransactionFacts]
     next_after: str
     is_end: bool
-    def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionFacts, _Mapping]]] = ..., next_after: _Optional[str] = ..., is_end: _Optional[bool] = ...) -> None: ...
+    def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionFacts, _Mapping]]] = ..., next_after: _Optional[str] = ..., is_end: bool = ...) -> None: ...

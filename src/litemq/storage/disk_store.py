@@ -8,6 +8,7 @@ See README.md in this package.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -381,6 +382,9 @@ class DiskStore:
 
     def read_pending_if_cached(self, timers: Sequence[Timer]) -> list[bytes] | None:
         return self._reader.read_pending_if_cached(timers)
+
+    async def expire_messages(self) -> int | None:
+        return await asyncio.get_running_loop().run_in_executor(None, self._maintenance.expire)
 
     # Maintenance ---------------------------------------------------------------------------------
 

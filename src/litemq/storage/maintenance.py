@@ -59,7 +59,8 @@ class Maintenance:
             )
 
     def stop(self) -> None:
-        """End the maintenance thread after the work in progress."""
+        """End the maintenance thread and an expiry after the work in progress."""
+        self._retainer.wait_expired()
         if self._thread is not None:
             self._thread.stop()
 
@@ -166,7 +167,8 @@ class Maintenance:
         elif parts.disk_refusal is None:
             refused = (
                 f"the disk of {parts.directory} is {used:.0f}% full, and messages are refused from "
-                f"{config.disk_refuse_percent:g}% (disk_refuse_percent): free disk space"
+                f"{config.disk_refuse_percent:g}% on: free disk space, or lower storage.retention or "
+                "storage.max_log_size"
             )
             awaited = sorted(self._retainer.awaited)
             if awaited:
@@ -182,9 +184,9 @@ class Maintenance:
         kept = first_segment_to_keep(self._log, None, config.max_log_bytes)
         if kept > self._log.start and self.retain(max_bytes=config.max_log_bytes) < kept:
             refusal = (
-                f"the log of {parts.directory} has reached max_log_size ({config.max_log_bytes} bytes) with unread "
-                f"messages of {describe_counts(self._retainer.held_for_groups)} (retention.keep_unread): let the "
-                "consumers catch up, delete groups that are not used any more, or raise storage.max_log_size"
+                f"the log of {parts.directory} has reached storage.max_log_size ({config.max_log_bytes} bytes) with "
+                f"unread messages of {describe_counts(self._retainer.held_for_groups)} (retention.keep_unread): let "
+                "the consumers catch up, delete groups that are not used any more, or raise storage.max_log_size"
             )
             if parts.unread_refusal is None:
                 _LOG.error("%s", refusal)
@@ -197,6 +199,10 @@ class Maintenance:
         kept = self._config.retention_ms
         older_than = None if kept is None else self._parts.clock.wall_ms() - kept
         self.retain(older_than_ms=older_than, max_bytes=self._config.max_log_bytes)
+
+    def expire(self) -> int | None:
+        """Expire messages by their topics. See ``Store.expire_messages``."""
+        return self._retainer.expire()
 
     def retain(
         self,

@@ -45,6 +45,7 @@ from litemq.storage.batches.half_batches import (
 from litemq.storage.batches.producer_halves import producers_batch, transactions_batch
 from litemq.storage.batches.record_events import numbered_events
 from litemq.storage.log.flush import OnFlushed
+from litemq.storage.retention.topic_expiry import TopicExpiry
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, Topic, TopicSettings
 from litemq.storage.state.topics import system_topic_queues
 from litemq.storage.store import Appended, Decide, Longs
@@ -71,6 +72,7 @@ class MemoryStore:
         self._queues: dict[QueueKey, list[bytes]] = defaultdict(list)
         self._records: dict[int, bytes] = {}
         self._offsets_by_key: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self._expiry = TopicExpiry(self.state, clock, nullcontext(), self.read_entries, self.append_control)
 
     @property
     def log_end(self) -> int:
@@ -166,6 +168,9 @@ class MemoryStore:
 
     def commit_offsets(self, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Appended:
         return self.append_control(commit_control(self.state, group, offsets))
+
+    async def expire_messages(self) -> int | None:
+        return self._expiry.expire().next_at
 
     def wait_confirmed(self, offset: int, timeout: float | None = None) -> None:  # noqa: ARG002
         if offset > self.confirm_offset:

@@ -23,6 +23,7 @@ from litemq.storage.retention.archive_gate import ArchiveGate, lost_to_archives
 from litemq.storage.retention.carry_forward import carry_dead_letters, carry_halves, carry_timers, carry_tries
 from litemq.storage.retention.loss_report import LossReport
 from litemq.storage.retention.retention import crossing_record, first_segment_to_keep, start_offsets_after
+from litemq.storage.retention.topic_expiry import TopicExpiry
 from litemq.storage.retention.unread_gate import UnreadGate
 from litemq.storage.state import QueueKey
 from litemq.storage.store_parts import StoreParts
@@ -66,6 +67,16 @@ class Retainer:
 
         self._unread_gate = UnreadGate(parts.log, parts.state, parts.writing, reader.read_entries)
         self._losses = LossReport(parts.directory)
+        self._expiring = threading.Lock()
+        self._expiry = TopicExpiry(
+            parts.state,
+            parts.clock,
+            parts.writing,
+            reader.read_entries,
+            writer.append_control,
+            archive_wait_ms=parts.config.archive_wait_ms,
+            keep_unread=parts.config.keep_unread,
+        )
 
     @property
     def held_for_groups(self) -> dict[str, int]:
@@ -99,18 +110,36 @@ class Retainer:
             crossing = self._cross(log_start, start_offsets)
             if crossing is None:
                 return log.start
-            self._losses.add(crossing)
-            self.report_losses()
-            for name, count in lost_to_archives(crossing, parts.state).items():
-                _LOG.warning(
-                    "%s: dropping %d messages of %s that its archive lacks (archived: drop-with-record)",
-                    parts.directory,
-                    count,
-                    name,
-                )
+            self._report(crossing)
             self._snapshot()
             self._drop(log_start, start_offsets)
             return log.start
+
+    def expire(self) -> int | None:
+        """Expire messages by their topics. See ``Store.expire_messages``."""
+        with self._expiring:
+            if self._parts.is_closed:
+                return None
+            crossing, next_at = self._expiry.expire()
+        if crossing is not None:
+            self._report(crossing)
+        return next_at
+
+    def wait_expired(self) -> None:
+        """Wait for an expiry in progress. After ``is_closed``, no other begins."""
+        with self._expiring:
+            pass
+
+    def _report(self, crossing: Control) -> None:
+        self._losses.add(crossing)
+        self.report_losses()
+        for name, count in lost_to_archives(crossing, self._parts.state).items():
+            _LOG.warning(
+                "%s: dropping %d messages of %s that its archive lacks (archived: drop-with-record)",
+                self._parts.directory,
+                count,
+                name,
+            )
 
     def _start_offsets_after(self, log_start: int) -> dict[QueueKey, int]:
         """Return the start offset of each queue after the cut.

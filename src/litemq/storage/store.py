@@ -142,6 +142,12 @@ class Store(Protocol):
     def commit_offsets(self, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Appended:
         """Commit the offsets of ``group`` in some queues, as one record."""
 
+    async def expire_messages(self) -> int | None:
+        """Expire the messages that are older than their topic's ``retention``.
+
+        Return the time of the next call (ms), or ``None`` if no topic has a ``retention``.
+        """
+
     def wait_confirmed(self, offset: int, timeout: float | None = None) -> None:
         """Block until everything below ``offset`` may be read."""
 

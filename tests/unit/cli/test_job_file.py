@@ -43,4 +43,4 @@ def test_a_line_of_csv_with_too_many_fields_is_no_job(tmp_path: Path) -> None:
     with JobFile(path) as file:
         first, second = file
     assert "more fields" in str(first)
-    assert second["body"] == '{"x":1,"y":2}'
+    assert (second["body"], second["properties"]) == (b'{"x":1,"y":2}', {"content-type": "application/json"})

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,9 @@ def test_without_arguments_it_helps() -> None:
         (["message", "send", "orders"], "nothing to send"),
         (["up", "--port", "9876"], "9876 is also the NameServer's port"),
         (["nonsense"], "No such command 'nonsense'"),
+        (["topc", "list"], "No such command 'topc'; did you mean 'topic'?"),
+        (["topic", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (["topic", "list", "--fromat", "json"], "(Possible options: --format)"),
     ],
 )
 def test_wrong_usage_says_what_would_be_right(arguments: list[str], says: str) -> None:
@@ -163,9 +167,27 @@ def test_a_terminal_without_our_characters_is_no_crash() -> None:
     assert b"--check" in result.stdout
 
 
-def test_the_environment_does_not_turn_a_command_into_another() -> None:
-    assert (
-        CliRunner()
-        .invoke(app, ["bench"], env={"LITEMQ_VERSION": "1", "LITEMQ__VERSION": "1"})
-        .output.startswith("Usage: litemq bench")
-    )
+def test_the_environment_does_not_turn_a_command_into_another(tmp_path: Path) -> None:
+    variables = ("LITEMQ_VERSION", "LITEMQ__VERSION", "LITEMQ_SHOW_COMPLETION", "LITEMQ_INSTALL_COMPLETION")
+    result = CliRunner().invoke(app, ["bench"], env={**dict.fromkeys(variables, "1"), "HOME": str(tmp_path)})
+    assert list(tmp_path.iterdir()) == []  # nothing was installed
+    assert result.output.startswith("Usage: litemq bench")
+
+
+def _options(command: Any) -> Iterator[Any]:
+    yield from (parameter for parameter in command.params if parameter.param_type_name == "option")
+    if hasattr(command, "list_commands"):
+        context = typer.Context(command)
+        for name in command.list_commands(context):
+            yield from _options(command.get_command(context, name))
+
+
+def test_no_variable_confirms_a_change() -> None:
+    confirming = [
+        option
+        for option in _options(typer.main.get_command(app))
+        if {"--yes", "--force", "--accept-loss"} & set(option.opts)
+    ]
+    assert len(confirming) > 10
+    for option in confirming:
+        assert (option.envvar, option.allow_from_autoenv) == (None, False)

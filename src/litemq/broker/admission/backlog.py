@@ -41,7 +41,8 @@ class Backlog:
         if self._is_full(topic, key) and not topic.backlog_dead_letters:
             raise BacklogFullError(
                 f"queue {queue_id} of topic {topic.name!r} is full: its slowest group is {self._limit(topic)} messages "
-                "behind. Let the group catch up, delete it, or raise the topic's max_backlog"
+                "behind. Let the group catch up, delete it, or raise the topic's limit with "
+                f"`litemq topic alter {topic.name} --max-backlog NUMBER`"
             )
 
     def _limit(self, topic: Topic) -> int:

@@ -192,11 +192,12 @@ def _explain_dead(evidence: Evidence) -> Answer | None:
     }[dead_letter.reason]
     error = f": {dead_letter.error}" if dead_letter.error else ""
     if dead_letter.is_there:
+        of_group = f" --group {evidence.group}" if evidence.group else ""  # each group has its own dead letter
         return Answer(
             Verdict.DEAD,
             f"not consumed because it is a dead letter since {when}: {cause}{error}",
-            f"show it with `litemq dlq show {topic} {evidence.message_id}`; send it again with "
-            f"`litemq dlq redrive {topic} --id {evidence.message_id} --yes`",
+            f"show it with `litemq dlq show {topic} {evidence.message_id}{of_group}`; send it again with "
+            f"`litemq dlq redrive {topic} --id {evidence.message_id}{of_group} --yes`",
         )
     if evidence.delivery is None or evidence.delivery.is_done:
         return None  # it was redriven and consumed then

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from litemq.errors import InvalidArgumentError
+from litemq.errors import InvalidArgumentError, ResetNotFoundError
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsReset
 from litemq.storage.state import QueueKey
 
@@ -93,10 +93,10 @@ def find_reset(resets: Iterable[OffsetsReset], reset_id: str, topic_id: int) -> 
                 )
             return reset
     if reset_id:
-        raise InvalidArgumentError(
+        raise ResetNotFoundError(
             f"there is no reset {reset_id!r} of this topic: list the resets with `litemq group describe`"
         )
-    raise InvalidArgumentError("there is no reset of this topic to undo: list the resets with `litemq group describe`")
+    raise ResetNotFoundError("there is no reset of this topic to undo: list the resets with `litemq group describe`")
 
 
 def undo_steps(reset: OffsetsReset, current: Mapping[QueueKey, QueuePosition]) -> list[Step]:

@@ -105,10 +105,12 @@ class JobChanges:
             if how is PutHow.CHANGE:
                 raise _not_found(job.id)
             if len(self._jobs) + new >= self._max_jobs:
-                raise OverloadedError(f"the broker has {self._max_jobs} jobs (max_jobs): delete some", _RETRY_AFTER_MS)
+                raise OverloadedError(
+                    f"the broker has {self._max_jobs} jobs, the maximum: delete some", _RETRY_AFTER_MS
+                )
             if self._jobs.table.bytes > self._max_bytes:
                 raise OverloadedError(
-                    f"the jobs use {self._max_bytes} bytes (max_job_bytes): delete some, or make their bodies smaller",
+                    f"the jobs use {self._max_bytes} bytes, the maximum: delete some, or make their bodies smaller",
                     _RETRY_AFTER_MS,
                 )
             return JobPut(definition=job.SerializeToString(deterministic=True), through=now)

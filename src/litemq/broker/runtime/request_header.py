@@ -18,4 +18,4 @@ def parse(kind: type[M], header: bytes) -> M:
     try:
         return kind.FromString(header)
     except DecodeError as error:
-        raise ProtocolError(f"the header of a {kind.__name__} cannot be read: {error}") from error
+        raise ProtocolError(f"the request header ({kind.__name__}) cannot be read: {error}") from error

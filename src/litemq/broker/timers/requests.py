@@ -111,7 +111,7 @@ class TimerRequests:
             batches = self._store.state.parts.timer_batches
             if not batches.holds(topic, batch_id) and len(batches) >= self._limits.max_cancelled_batches:
                 raise TooManyTimerChangesError(
-                    f"{len(batches)} batches have been cancelled within a year (max_cancelled_batches): cancel the "
+                    f"{len(batches)} batches have been cancelled within a year, the maximum: cancel the "
                     f"messages of {batch_id!r} by their ids"
                 )
             now = self._clock.wall_ms()
@@ -168,7 +168,7 @@ class TimerRequests:
         moved = state.moved_timers
         if len(moved) >= self._limits.max_moved_timers and moved.get(timer.pending) is None:
             raise TooManyTimerChangesError(
-                f"{len(moved)} delayed messages have been rescheduled (max_moved_timers): cancel the message, and send "
+                f"{len(moved)} delayed messages have been rescheduled, the maximum: cancel the message, and send "
                 "it again"
             )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from litemq.broker.topics.schema_versions import with_schema
 from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Control, TopicChanged
 from litemq.proto.wire_pb2 import AlterTopicRequest, CreateTopicRequest
 from litemq.proto.wire_pb2 import TopicSettings as WireSettings
 from litemq.storage.state import Topic, TopicSettings
-from litemq.types import PRIORITY_CLASSES, Archived
+from litemq.types import PRIORITY_CLASSES, Archived, Compatibility
 
 __all__ = ["altered", "check_same", "count_queue_ids", "settings_from_wire", "settings_record", "settings_to_wire"]
 
@@ -21,7 +22,8 @@ _MAX_CHECKS: Final = 1_000
 
 def settings_from_wire(message: WireSettings) -> TopicSettings:
     """Return the settings of a wire ``message``, or raise if they are invalid."""
-    return _checked(TopicSettings(*(getattr(message, name) for name in TopicSettings._fields)))
+    fields = {name: getattr(message, name) for name in TopicSettings._fields}
+    return _checked(TopicSettings(**{**fields, "schemas": ()}))  # a new topic has none
 
 
 def settings_to_wire(topic: Topic) -> WireSettings:
@@ -52,7 +54,7 @@ def altered(topic: Topic, request: AlterTopicRequest) -> Topic:
     named = {
         name: getattr(request, name)
         for name in TopicSettings._fields
-        if name != "has_priorities" and request.HasField(name)
+        if name not in ("has_priorities", "schemas") and request.HasField(name)
     }
     if named.get("weighted_priorities") and not topic.has_priorities:
         raise InvalidArgumentError(
@@ -60,6 +62,8 @@ def altered(topic: Topic, request: AlterTopicRequest) -> Topic:
         )
     if named.get("archived") == Archived.NO:
         named.setdefault("archive_wait_ms", 0)
+    if request.HasField("schema"):
+        named["schemas"] = with_schema(topic, request.schema, named.get("compatibility", topic.compatibility))
     return topic._replace(**_checked(topic.settings._replace(**named))._asdict())
 
 
@@ -71,6 +75,10 @@ def settings_record(topic: Topic) -> Control:
 def _checked(settings: TopicSettings) -> TopicSettings:
     if not 0 <= settings.ttl_ms <= _MAX_TTL_MS:
         raise InvalidArgumentError(f"ttl_ms={settings.ttl_ms}: choose 0 (no limit) … {_MAX_TTL_MS} (ten years)")
+    if not 0 <= settings.retention_ms <= _MAX_TTL_MS:
+        raise InvalidArgumentError(
+            f"retention_ms={settings.retention_ms}: choose 0 (no limit) … {_MAX_TTL_MS} (ten years)"
+        )
     if not 0 <= settings.max_backlog <= _MAX_BACKLOG:
         raise InvalidArgumentError(
             f"max_backlog={settings.max_backlog}: choose 0 (the broker's default) … {_MAX_BACKLOG}"
@@ -92,11 +100,13 @@ def _checked(settings: TopicSettings) -> TopicSettings:
             raise InvalidArgumentError(
                 f"{name}={getattr(settings, name)}: choose 0 (the broker's default) … {_MAX_CHECK_MS} (one day)"
             )
+    if settings.compatibility not in tuple(Compatibility):
+        raise InvalidArgumentError(f"compatibility={settings.compatibility}: choose 0 (backward) or 1 (none)")
     if not 0 <= settings.max_checks <= _MAX_CHECKS:
         raise InvalidArgumentError(f"max_checks={settings.max_checks}: choose 0 (the broker's default) … {_MAX_CHECKS}")
     return settings
 
 
 def _described(queue_ids: int, settings: TopicSettings) -> str:
-    named = [f"{name}={value}" for name, value in settings._asdict().items() if value]
+    named = [f"{name}={value}" for name, value in settings._asdict().items() if value and name != "schemas"]
     return " and ".join([f"{queue_ids} queues", *named])

@@ -32,11 +32,11 @@ class HalfCapacity:
         halves, store = self._store.state.parts.halves, self._store
         if new and len(halves) + new > self._limits.max_transactions:
             raise OverloadedError(
-                f"{len(halves)} transactions are open (max_transactions): retry after some have been decided", 1000
+                f"{len(halves)} transactions are open, the maximum: retry after some have been decided", 1000
             )
         if halves.runs >= self._limits.max_half_runs:
             raise OverloadedError(
-                f"{halves.runs} runs of undecided records are open (max_half_runs): send more records per request", 1000
+                f"{halves.runs} runs of undecided records are open, the maximum: send more records per request", 1000
             )
         if halves.bytes + size > self._limits.max_half_bytes:
             raise DiskFullError(

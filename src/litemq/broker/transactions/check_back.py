@@ -194,7 +194,7 @@ class CheckBack:
         check_name(request.group, "group")
         if self._waiting >= self._limits.max_check_pollers:
             raise OverloadedError(
-                f"{self._waiting} producers already poll for checks (max_check_pollers): retry later", _AGAIN_MS
+                f"{self._waiting} producers already poll for checks, the maximum: retry later", _AGAIN_MS
             )
         if len(self._caller_polls.get(caller, ())) >= _MAX_CALLER_POLLS:
             raise OverloadedError(

@@ -205,7 +205,7 @@ class HalfBatcher:
                 refused[number] = _missing(name, sequence, next_number)
             elif sequence >= limit:
                 refused[number] = InvalidArgumentError(
-                    f"transaction {name!r} has {limit} messages (max_transaction_messages): begin another transaction"
+                    f"transaction {name!r} has {limit} messages, the maximum: begin another transaction"
                 )
             else:
                 chosen.append(number)

@@ -121,11 +121,11 @@ class SinkTransactions:
         self._check_batch(query, batch)
         if len(winners) > self._limits.max_winners:
             raise InvalidArgumentError(
-                f"{len(winners)} tasks in one batch: write with at most {self._limits.max_winners} (max_winners)"
+                f"{len(winners)} tasks in one batch: write with at most {self._limits.max_winners}"
             )
         if len(request.plan) > self._limits.max_plan_bytes:
             raise InvalidArgumentError(
-                f"the plan has {len(request.plan)} bytes, more than {self._limits.max_plan_bytes} (max_plan_bytes): "
+                f"the plan has {len(request.plan)} bytes, more than {self._limits.max_plan_bytes}: "
                 "write with fewer tasks"
             )
         if len({winner.partition for winner in winners}) != len(winners):

@@ -10,7 +10,7 @@ from litemq.cli.connecting import ClientFile, Url, client_settings, with_client
 from litemq.cli.nouns import new_noun
 from litemq.cli.partial import accept_partial, note_missing
 from litemq.cli.rendering.brokers import BROKER_COLUMNS, broker_row
-from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
+from litemq.cli.rendering.output import Format, OutputFormat, counted, plain, write_rows, write_value
 from litemq.errors import LiteMQError
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ def status(url: Url = None, config: ClientFile = None, output: Format = OutputFo
     write_rows(facts["brokers"], BROKER_COLUMNS, output, none="There are no brokers. Start one with: litemq broker")
     if "topics" in facts:
         sys.stdout.write(
-            f"\n{facts['topics']} topics with {facts['queues']} queues, {facts['groups']} groups with a lag of "
-            f"{facts['lag']}, {facts['dead_letters']} dead letters\n"
+            f"\n{counted(facts['topics'], 'topic')} with {counted(facts['queues'], 'queue')}, "
+            f"{counted(facts['groups'], 'group')} with a lag of {facts['lag']}, "
+            f"{counted(facts['dead_letters'], 'dead letter')}\n"
         )
 
 

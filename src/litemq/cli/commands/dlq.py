@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from litemq.cli.completion import complete_group, complete_name
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
+from litemq.cli.options import Yes
 from litemq.cli.partial import note_missing
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
 from litemq.cli.rendering.messages import as_value, format_time
@@ -45,6 +47,7 @@ Name = Annotated[
         metavar="TOPIC|GROUP",
         help="Topic, or consumer group to select its dead letters in all topics.",
         show_default=False,
+        autocompletion=complete_name,
     ),
 ]
 Ids = Annotated[list[str] | None, typer.Option("--id", help="Id of the original message; repeatable.")]
@@ -61,7 +64,10 @@ Until = Annotated[
     str | None, typer.Option("--until", metavar="TIME", help="Dead-lettered before this time.", show_default=False)
 ]
 Reasons = Annotated[list[Reason] | None, typer.Option("--reason", help="Reason for dead-lettering; repeatable.")]
-Group = Annotated[str, typer.Option("--group", help="Consumer group that failed to consume the message.")]
+Group = Annotated[
+    str,
+    typer.Option("--group", help="Consumer group that failed to consume the message.", autocompletion=complete_group),
+]
 Fingerprint = Annotated[str, typer.Option("--fingerprint", help="Fingerprint of the error, from `litemq dlq groups`.")]
 Undecodable = Annotated[
     bool | None,
@@ -69,7 +75,6 @@ Undecodable = Annotated[
         "--undecodable/--decodable", help="Only dead letters whose body could not be decoded, or only the others."
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Apply the change.")]
 
 
 @app.callback()
@@ -105,6 +110,7 @@ def list_(
             metavar="TOPIC|GROUP",
             help="Topic or consumer group; omit it to count dead letters per topic.",
             show_default=False,
+            autocompletion=complete_name,
         ),
     ] = None,
     ids: Ids = None,
@@ -114,7 +120,7 @@ def list_(
     group: Group = "",
     fingerprint: Fingerprint = "",
     undecodable: Undecodable = None,
-    most: Annotated[int, typer.Option("-n", "--most", min=1, help="Maximum number to list.")] = 100,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="Maximum number to list.")] = 100,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -126,7 +132,7 @@ def list_(
     selection = _selection(ids, since, until, reasons, group, fingerprint, undecodable)
 
     async def use(mq: AsyncClient) -> list[DeadLetter]:
-        return await mq.dead_letters(name).select(**selection, most=most)
+        return await mq.dead_letters(name).select(**selection, most=limit)
 
     rows = [_row(letter) for letter in with_client(url, config, use)]
     columns = ["died_at", "topic", "message_id", "group", "reason", "tries", "fingerprint", "error"]

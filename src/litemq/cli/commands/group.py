@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from litemq.cli.completion import complete_group, complete_topic
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.nouns import new_noun
+from litemq.cli.options import Yes
 from litemq.cli.partial import accept_partial
-from litemq.cli.rendering.output import Format, OutputFormat, write_rows, write_value
-from litemq.errors import InvalidArgumentError
+from litemq.cli.rendering.output import Format, OutputFormat, counted, write_rows, write_value
+from litemq.errors import InvalidArgumentError, PartialAnswerError
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
@@ -22,11 +25,26 @@ __all__ = ["app"]
 
 app = new_noun("group")
 
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="Consumer group.", show_default=False)]
-Topic = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Topic that the group reads.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", help="Apply the change.")]
+Group = Annotated[
+    str, typer.Argument(metavar="GROUP", help="Consumer group.", show_default=False, autocompletion=complete_group)
+]
+Topic = Annotated[
+    str,
+    typer.Option(
+        "--topic",
+        metavar="TOPIC",
+        help="Topic that the group reads.",
+        show_default=False,
+        autocompletion=complete_topic,
+    ),
+]
 Force = Annotated[
-    bool, typer.Option("--force", help="Reset even if consumers are connected; they restart from the new offsets.")
+    bool,
+    typer.Option(
+        "--force",
+        help="Reset even if consumers are connected; they restart from the new offsets.",
+        allow_from_autoenv=False,
+    ),
 ]
 
 _NOT_DONE = "Nothing was changed. Use --yes to apply.\n"
@@ -74,7 +92,7 @@ def describe(name: Group, url: Url = None, config: ClientFile = None, output: Fo
             "committed": one.committed if one.committed >= 0 else "-",
             "end": one.next,
             "lag": one.lag,
-            "in flight": one.in_flight,
+            "in_flight": one.in_flight,
             "oldest": _moment(one.oldest),
             "lost": one.lost,
             "member": one.member or "-",
@@ -90,15 +108,17 @@ def describe(name: Group, url: Url = None, config: ClientFile = None, output: Fo
         for one in fact.resets
     ]
     if output is not OutputFormat.TABLE:
-        facts = {"group": name, "state": _state(fact.paused), "lag": fact.lag, "waiting tries": fact.waiting_tries}
-        facts |= {"lost by retention": fact.lost, "last lost at": _moment(fact.lost_at)}
+        facts = {"group": name, "state": _state(fact.paused), "lag": fact.lag, "pending_retries": fact.waiting_tries}
+        facts |= {"lost_by_retention": fact.lost, "last_lost_at": _moment(fact.lost_at) if fact.lost else None}
         write_value(facts | {"queues": queues, "members": members, "resets": resets}, output)
         return
-    sys.stdout.write(f"group {name}: {_state(fact.paused)}, lag {fact.lag}, {fact.waiting_tries} retries pending\n")
+    retries = f"{fact.waiting_tries} {'retry' if fact.waiting_tries == 1 else 'retries'} pending"
+    sys.stdout.write(f"group {name}: {_state(fact.paused)}, lag {fact.lag}, {retries}\n")
     if fact.lost:
-        sys.stdout.write(f"lost by retention: {fact.lost} unread messages, the last at {_moment(fact.lost_at)}\n")
+        lost = counted(fact.lost, "unread message")
+        sys.stdout.write(f"lost by retention: {lost}, the last at {_moment(fact.lost_at)}\n")
     sys.stdout.write("\n")
-    columns = ["topic", "broker", "queue", "committed", "end", "lag", "in flight", "oldest", "lost", "member"]
+    columns = ["topic", "broker", "queue", "committed", "end", "lag", "in_flight", "oldest", "lost", "member"]
     write_rows(queues, columns, output, none="The group has not read any queue yet.")
     sys.stdout.write("\n")
     write_rows(members, ["member", "broker", "from", "topic", "queues"], output, none="No members in queue mode.")
@@ -139,11 +159,15 @@ def reset(
 
     Without --yes, only shows the plan and exits with 1. Can be undone.
     """
+    if (to != "") + (offset is not None) + (shift is not None) != 1:
+        raise typer.BadParameter("give exactly one of --to POSITION, --offset and --shift", param_hint="--to")
     target: dict[str, Any] = {"offset": offset, "shift": shift}
     if to:
         target |= {"to": to} if to in ("earliest", "latest") else {"time": _time(to)}
 
     async def use(mq: AsyncClient) -> ResetPlan:
+        with suppress(PartialAnswerError):  # a broker that does not answer may not know the group
+            await mq.admin.describe_group(name)  # a misspelt name would create a group
         plan = await mq.admin.plan_reset(topic, name, **target)
         return await mq.admin.reset(plan, force=force) if yes else plan
 
@@ -210,7 +234,8 @@ def delete(name: Group, yes: Yes = False, url: Url = None, config: ClientFile = 
 
     async def use(mq: AsyncClient) -> None:
         fact = await accept_partial(mq.admin.describe_group(name))
-        what = f"group {name} with its offsets in {len(fact.queues)} queues and {fact.waiting_tries} pending retries"
+        retries = f"{fact.waiting_tries} pending {'retry' if fact.waiting_tries == 1 else 'retries'}"
+        what = f"group {name} with its offsets in {counted(len(fact.queues), 'queue')} and {retries}"
         if yes:
             await mq.admin.delete_group(name)
         sys.stdout.write(f"{'deleted' if yes else 'would delete'} {what}\n")
@@ -234,7 +259,7 @@ def _show(plan: ResetPlan, output: OutputFormat, *, done: bool, undoing: bool) -
     ]
     if output is OutputFormat.TABLE:
         again = plan.messages
-        effect = f"{again} messages will be redelivered" if again >= 0 else f"{-again} messages will be skipped"
+        effect = f"{counted(abs(again), 'message')} will be {'redelivered' if again >= 0 else 'skipped'}"
         verb = ("undid" if undoing else "reset") if done else ("would undo" if undoing else "would reset")
         sys.stdout.write(f"{verb} group {plan.group} in topic {plan.topic}: {effect}\n\n")
         write_rows(rows, ["broker", "queue", "from", "to", "end"], output, none="There are no queues.")
@@ -245,7 +270,7 @@ def _show(plan: ResetPlan, output: OutputFormat, *, done: bool, undoing: bool) -
             )
         elif plan.members or plan.in_flight:
             sys.stdout.write(
-                f"{plan.members} consumers are connected, {plan.in_flight} messages are leased: "
+                f"{counted(plan.members, 'connected consumer')}, {counted(plan.in_flight, 'leased message')}: "
                 "stop the consumers, or use --force.\n"
             )
     else:
@@ -256,7 +281,7 @@ def _show(plan: ResetPlan, output: OutputFormat, *, done: bool, undoing: bool) -
             "done": done,
             "messages": plan.messages,
         }
-        write_value(facts | {"members": plan.members, "in flight": plan.in_flight, "queues": rows}, output)
+        write_value(facts | {"members": plan.members, "in_flight": plan.in_flight, "queues": rows}, output)
     if not done:
         if output is OutputFormat.TABLE:
             sys.stdout.write(_NOT_DONE)

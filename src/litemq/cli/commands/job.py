@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from litemq.cli.bodies import ContentType, Raw, body_properties
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
-from litemq.cli.options import named_values
+from litemq.cli.options import Keys, Properties, Tags, Yes
 from litemq.cli.partial import accept_partial
 from litemq.cli.rendering.exit_codes import EXIT_FAILED
 from litemq.cli.rendering.jobs import job_row, run_row, show_job, time_or_dash
@@ -36,7 +37,6 @@ Timezone = Annotated[
         "--timezone", metavar="ZONE", help="Time zone of the expression, such as Europe/Berlin; default: UTC."
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Apply the change.")]
 
 _NOT_DONE = "Nothing was changed. Use --yes to apply.\n"
 _COLUMNS = ("job", "topic", "schedule", "timezone", "state", "next", "last", "sent", "failed", "skipped", "missed")
@@ -51,7 +51,9 @@ def job() -> None:
 def create(
     job_id: JobId,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to send to.", show_default=False)],
-    body: Annotated[str, typer.Argument(metavar="BODY", help="Body of the messages.")] = "",
+    body: Annotated[str, typer.Argument(metavar="BODY", help="Body of the messages, as text.")] = "",
+    content_type: ContentType = None,
+    raw: Raw = False,
     cron: Annotated[
         str,
         typer.Option(
@@ -89,11 +91,9 @@ def create(
         typer.Option("--start", metavar="TIME", help="Time of the earliest tick, such as 2026-01-31T12:00:00Z."),
     ] = None,
     end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Time of the latest tick.")] = None,
-    keys: Annotated[list[str] | None, typer.Option("--key", help="Key for lookups; repeatable.")] = None,
-    tags: Annotated[list[str] | None, typer.Option("--tag", help="Tag for filters; repeatable.")] = None,
-    properties: Annotated[
-        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="Property; repeatable.")
-    ] = None,
+    keys: Keys = None,
+    tags: Tags = None,
+    properties: Properties = None,
     ordering_key: Annotated[
         str, typer.Option("--ordering-key", help="Ordering key: messages with the same key go to the same queue.")
     ] = "",
@@ -103,6 +103,7 @@ def create(
     output: Format = OutputFormat.TABLE,
 ) -> None:
     """Create a job and show its next run."""
+    content = body.encode("utf-8", "surrogateescape")
     options: dict[str, Any] = {
         "cron": cron,
         "timezone": timezone,
@@ -118,14 +119,13 @@ def create(
         "end_at": None if end is None else moment(end, "--end"),
         "keys": keys or (),
         "tags": tags or (),
-        "properties": named_values(properties or []),
+        "properties": body_properties(content, properties or [], content_type, raw=raw),
         "ordering_key": ordering_key,
     }
     check_name(job_id, "job")  # for an empty id the client would generate one
 
     async def use(mq: AsyncClient) -> Job:
-        make = mq.jobs.upsert if replace else mq.jobs.create
-        return await make(topic, body.encode("utf-8", "surrogateescape"), job_id=job_id, **options)
+        return await (mq.jobs.upsert if replace else mq.jobs.create)(topic, content, job_id=job_id, **options)
 
     show_job(with_client(url, config, use), output)
 
@@ -138,7 +138,7 @@ def list_(
     paused: Annotated[
         bool | None, typer.Option("--paused/--running", help="Only paused jobs, or only jobs that are not paused.")
     ] = None,
-    most: Annotated[int, typer.Option("-n", "--most", min=1, help="Maximum number to list.")] = 100,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="Maximum number to list.")] = 100,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -146,13 +146,13 @@ def list_(
     """List jobs, oldest first."""
 
     async def use(mq: AsyncClient) -> tuple[Sequence[Job], int]:
-        found = mq.jobs.list(topic=topic, group_id=group, prefix=prefix, paused=paused, most=most)
+        found = mq.jobs.list(topic=topic, group_id=group, prefix=prefix, paused=paused, most=limit)
         return await accept_partial(found), await accept_partial(mq.jobs.count())
 
     found, total = with_client(url, config, use)
     write_rows([job_row(each) for each in found], _COLUMNS, output, none="There are no matching jobs.")
-    if output is OutputFormat.TABLE and len(found) == most < total:
-        sys.stdout.write(f"Showing the first {len(found)}; {total} jobs exist. Use -n to list more.\n")
+    if output is OutputFormat.TABLE and len(found) == limit < total:
+        sys.stdout.write(f"Showing the first {len(found)}; {total} jobs exist. Use --limit to list more.\n")
 
 
 @app.command("show")
@@ -234,7 +234,7 @@ def backfill(
             f"{'' if yes else _NOT_DONE}"
         )
     else:
-        write_value({"job": job_id, "sent": result.sent, "there": result.there, "done": yes}, output)
+        write_value({"job": job_id, "sent": result.sent, "already_sent": result.there, "done": yes}, output)
     if not yes:
         raise typer.Exit(EXIT_FAILED)
 
@@ -261,7 +261,7 @@ def delete(job_id: JobId, yes: Yes = False, url: Url = None, config: ClientFile 
 @app.command("history")
 def history(
     job_id: JobId,
-    most: Annotated[int, typer.Option("-n", "--most", min=1, max=100, help="Maximum number to list.")] = 20,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=100, help="Maximum number to list.")] = 20,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -269,7 +269,7 @@ def history(
     """List the latest messages of a job that are still in the log, and their states."""
 
     async def use(mq: AsyncClient) -> Sequence[JobRun]:
-        return await mq.jobs.history(job_id, most=most)
+        return await mq.jobs.history(job_id, most=limit)
 
     rows = [run_row(run) for run in with_client(url, config, use)]
     write_rows(
@@ -331,7 +331,7 @@ def next_(
         str, typer.Argument(metavar="EXPR", help='Cron expression, such as "0 30 2 * * mon-fri".', show_default=False)
     ],
     timezone: Timezone = "",
-    most: Annotated[int, typer.Option("-n", "--most", min=1, max=1000, help="Number of times to print.")] = 5,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of times to print.")] = 5,
     after: Annotated[
         str | None, typer.Option("--after", metavar="TIME", help="Time to start after; default: now.")
     ] = None,
@@ -340,5 +340,5 @@ def next_(
     """Print the next times of a cron expression, in its time zone and in UTC. Needs no broker."""
     from litemq.cli.rendering.jobs import next_times
 
-    rows = next_times(expression, timezone, most, None if after is None else moment(after, "--after"))
+    rows = next_times(expression, timezone, limit, None if after is None else moment(after, "--after"))
     write_rows(rows, ["time", "utc"], output, none="The expression never matches.")

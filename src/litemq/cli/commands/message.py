@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from litemq.cli.bodies import ContentType, Raw, body_properties
+from litemq.cli.completion import complete_group, complete_topic
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.moments import moment, seconds
 from litemq.cli.nouns import new_noun
-from litemq.cli.options import named_values
+from litemq.cli.options import Keys, Properties, Tags
 from litemq.cli.partial import accept_partial, partial_accepted
 from litemq.cli.rendering.exit_codes import EXIT_NOT_FOUND
 from litemq.cli.rendering.messages import as_value, receipt_as_value, write_message
@@ -32,7 +34,9 @@ __all__ = ["app"]
 
 app = new_noun("message")
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False)]
+Topic = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False, autocompletion=complete_topic)
+]
 
 
 class DurabilityChoice(StrEnum):
@@ -56,11 +60,11 @@ def send(
         str | None, typer.Argument(metavar="BODY", help="Body as text; - reads it from standard input.")
     ] = None,
     file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="File with the body.")] = None,
-    keys: Annotated[list[str] | None, typer.Option("--key", help="Key for lookups; repeatable.")] = None,
-    tags: Annotated[list[str] | None, typer.Option("--tag", help="Tag for filters; repeatable.")] = None,
-    properties: Annotated[
-        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="Property; repeatable.")
-    ] = None,
+    content_type: ContentType = None,
+    raw: Raw = False,
+    keys: Keys = None,
+    tags: Tags = None,
+    properties: Properties = None,
     ordering_key: Annotated[
         str, typer.Option("--ordering-key", help="Ordering key: messages with the same key stay in order.")
     ] = "",
@@ -94,9 +98,13 @@ def send(
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Send one message and show where it is stored."""
+    """Send one message and show where it is stored.
+
+    Sends the body unmodified. Consumers in Python get a JSON object or array as a dict or list,
+    other text as a string, and everything else as bytes.
+    """
     content = _body(body, file)
-    named = named_values(properties or [])
+    named = body_properties(content, properties or [], content_type, raw=raw)
     due = None if deliver_at is None else moment(deliver_at, "--deliver-at")
     wait = None if delay is None else seconds(delay, "--delay")
 
@@ -115,15 +123,19 @@ def send(
             batch_id=batch_id,
         )
 
-    is_delayed = delay is not None or due is not None or delay_level is not None
     receipt = with_client(url, config, use)
+    is_delayed = delay is not None or due is not None or delay_level is not None
+    _write_receipt(receipt, output, is_delayed=is_delayed)
+
+
+def _write_receipt(receipt: SendReceipt, output: OutputFormat, *, is_delayed: bool) -> None:
     if output is OutputFormat.TABLE:
         destination = f"{receipt.broker}, queue {receipt.queue_id}, offset {receipt.queue_offset}"
         if receipt.queue_offset < 0 and is_delayed and receipt.store_timestamp:
             destination = f"{receipt.broker}, to be delivered to queue {receipt.queue_id} when it is due"
         elif receipt.queue_offset < 0:
             destination = "queue and offset unknown, since no acknowledgement was requested"
-        sys.stdout.write(f"sent {receipt.message_id} to {topic}: {destination}\n")
+        sys.stdout.write(f"sent {receipt.message_id} to {receipt.topic}: {destination}\n")
     else:
         write_value(receipt_as_value(receipt), output)
 
@@ -141,7 +153,7 @@ def _body(text: str | None, file: Path | None) -> bytes:
 @app.command("tail")
 def tail(
     topic: Topic,
-    most: Annotated[int, typer.Option("-n", "--last", min=0, help="Number of latest messages to print first.")] = 10,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=0, help="Number of latest messages to print first.")] = 10,
     follow: Annotated[
         bool, typer.Option("--follow/--no-follow", "-f", help="Keep printing new messages until Ctrl-C.")
     ] = True,
@@ -150,7 +162,7 @@ def tail(
         typer.Option(
             "--from",
             metavar="earliest|latest|TIME",
-            help="Start position instead of --last; a time is written like 2026-01-31T12:00:00Z.",
+            help="Start position instead of --limit; a time is written like 2026-01-31T12:00:00Z.",
             show_default=False,
         ),
     ] = None,
@@ -178,7 +190,7 @@ def tail(
             write_message(one, output)
 
     async def use(mq: AsyncClient) -> None:
-        beginning = begin if begin is not None else await _last(mq, topic, most, show)
+        beginning = begin if begin is not None else await _last(mq, topic, limit, show)
         if begin is not None or follow:
             with partial_accepted():
                 async for one in mq.reader(topic, start=beginning, follow=follow):
@@ -230,7 +242,7 @@ def get(
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help="Time from which stored messages are returned.")
     ] = None,
-    most: Annotated[int, typer.Option("-n", "--most", min=1, max=1000, help="Maximum number of messages.")] = 32,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Maximum number of messages.")] = 32,
     raw: Annotated[bool, typer.Option("--raw", help="Write only the body of the message, unmodified.")] = False,
     url: Url = None,
     config: ClientFile = None,
@@ -243,11 +255,11 @@ def get(
 
     async def use(mq: AsyncClient) -> list[Message]:
         if since is not None:
-            return await _from_time(mq, topic, since, most)
+            return await _from_time(mq, topic, since, limit)
         if message_id is not None:
             one = await accept_partial(mq.admin.get(topic, message_id))
             return [] if one is None else [one]
-        return await mq.admin.find(topic, key or "", most=most)
+        return await mq.admin.find(topic, key or "", most=limit)
 
     found = with_client(url, config, use)
     if raw:
@@ -265,7 +277,7 @@ def get(
 def _write_body(found: list[Message]) -> None:
     if len(found) > 1:
         raise InvalidArgumentError(
-            f"--raw writes one message, but {len(found)} match: give its ID, or use -n 1 for the first one"
+            f"--raw writes one message, but {len(found)} match: give its ID, or use --limit 1 for the first one"
         )
     for one in found:
         sys.stdout.buffer.write(one.body)
@@ -290,9 +302,20 @@ async def _from_time(mq: AsyncClient, topic: str, since: dt.datetime, limit: int
 def why(
     message_id: Annotated[str, typer.Argument(metavar="ID", help="Message id.", show_default=False)],
     group: Annotated[
-        str, typer.Option("--group", help="Consumer group that should have consumed the message.", show_default=False)
+        str,
+        typer.Option(
+            "--group",
+            help="Consumer group that should have consumed the message.",
+            show_default=False,
+            autocompletion=complete_group,
+        ),
     ],
-    topic: Annotated[str, typer.Option("--topic", help="Topic of the message; default: search all topics.")] = "",
+    topic: Annotated[
+        str,
+        typer.Option(
+            "--topic", help="Topic of the message; default: search all topics.", autocompletion=complete_topic
+        ),
+    ] = "",
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,

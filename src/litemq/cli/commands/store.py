@@ -24,7 +24,8 @@ from rich.progress import (
 )
 
 from litemq.cli.nouns import new_noun
-from litemq.cli.rendering.output import Format, OutputFormat, plain, write_value
+from litemq.cli.rendering.messages import body_as_value
+from litemq.cli.rendering.output import Format, OutputFormat, counted, plain, write_value
 from litemq.clock import SystemClock
 from litemq.errors import CorruptStoreError, StorageError
 from litemq.storage.config import StoreConfig
@@ -54,7 +55,12 @@ Version = Annotated[
 ]
 
 AcceptLoss = Annotated[
-    bool, typer.Option("--accept-loss", help="Go on without damaged records that may have changed the state.")
+    bool,
+    typer.Option(
+        "--accept-loss",
+        help="Go on without damaged records that may have changed the state.",
+        allow_from_autoenv=False,
+    ),
 ]
 
 
@@ -69,7 +75,9 @@ def inspect(
         Path, typer.Argument(metavar="FILE", help="Log file: commitlog/<20 digits>, or a file in the original layout.")
     ],
     output: Format = OutputFormat.TABLE,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of messages to show.")] = 1_000_000_000,
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", min=1, help="Maximum number of messages to show.")
+    ] = 1_000_000_000,
 ) -> None:
     """Show the messages of a log file, version 1 or 2. Read-only, safe while a broker runs."""
     messages = islice(inspect_file(file), limit)
@@ -130,7 +138,7 @@ def _time(milliseconds: int) -> str:
 def _as_json(message: Inspected) -> dict[str, object]:
     stored = message.stored
     record = {name: value for name, value in stored.record._asdict().items() if name != "body"} | {
-        "body": stored.record.body.decode("utf-8", "backslashreplace"),
+        **body_as_value(stored.record.body),
         "body_bytes": len(stored.record.body),
         "properties": dict(stored.record.properties),
     }
@@ -179,10 +187,10 @@ def verify(
     else:
         for finding in found.findings:
             sys.stdout.write(f"{finding.path}: byte {finding.offset}: {finding.reason}\n")
-        verdict = f"{len(found.findings)} problems found" if found.findings else "no damage found"
+        verdict = f"{counted(len(found.findings), 'problem')} found" if found.findings else "no damage found"
         checked = (
-            f"{found.segments} segments, {found.records} records, "
-            f"{found.queue_files} queue files, {found.index_files} index files"
+            f"{counted(found.segments, 'segment')}, {counted(found.records, 'record')}, "
+            f"{counted(found.queue_files, 'queue file')}, {counted(found.index_files, 'index file')}"
         )
         sys.stdout.write(f"{checked}: {verdict}\n")
         if found.above_checkpoint_bytes:
@@ -202,7 +210,8 @@ def _verify_backups(folder: BackupFolder, output: OutputFormat) -> None:
         write_value({"backups": count, "findings": _damage_as_json(damage)}, output)
     else:
         _print_damage(damage)
-        sys.stdout.write(f"{count} backups: {f'{len(damage)} problems found' if damage else 'no damage found'}\n")
+        verdict = f"{counted(len(damage), 'problem')} found" if damage else "no damage found"
+        sys.stdout.write(f"{counted(count, 'backup')}: {verdict}\n")
     if damage:
         raise typer.Exit(1)
 
@@ -232,10 +241,12 @@ def rebuild(
     else:
         _print_damage(done.damage)
         summary = (
-            f"rebuilt {done.topics} topics, {done.queues} queues, {done.messages} messages "
-            f"from {done.log_bytes} bytes of log"
+            f"rebuilt {counted(done.topics, 'topic')}, {counted(done.queues, 'queue')}, "
+            f"{counted(done.messages, 'message')} from {done.log_bytes} bytes of log"
         )
-        sys.stdout.write(f"{summary}{f'; skipped {len(done.damage)} damaged records' if done.damage else ''}\n")
+        if done.damage:
+            summary += f"; skipped {counted(len(done.damage), 'damaged record')}"
+        sys.stdout.write(f"{summary}\n")
     if done.damage:
         raise typer.Exit(1)
 
@@ -326,8 +337,8 @@ def restore(
     else:
         _print_damage(rebuilt.damage)
         sys.stdout.write(
-            f"restored {made.name}: {rebuilt.topics} topics, {rebuilt.queues} queues, {rebuilt.messages} messages "
-            f"from {rebuilt.log_bytes} bytes of log\n"
+            f"restored {made.name}: {counted(rebuilt.topics, 'topic')}, {counted(rebuilt.queues, 'queue')}, "
+            f"{counted(rebuilt.messages, 'message')} from {rebuilt.log_bytes} bytes of log\n"
         )
     if rebuilt.damage:
         raise typer.Exit(1)
@@ -348,7 +359,9 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")],
     record_version: Version,
     topic: Annotated[str | None, typer.Option("--topic", help="Only messages of this topic.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE if it exists.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite FILE if it exists.", allow_from_autoenv=False)
+    ] = False,
     output: Format = OutputFormat.TABLE,
 ) -> None:
     """Export the messages of a data directory to a file.
@@ -407,4 +420,5 @@ def _print_carried(
     if output is not OutputFormat.TABLE:
         write_value({"messages": messages, "topics": topics, "bytes": size, "record_version": int(version)}, output)
     else:
-        sys.stdout.write(f"{verb} {messages} messages of {topics} topics: {size} bytes of records, version {version}\n")
+        what = f"{counted(messages, 'message')} of {counted(topics, 'topic')}"
+        sys.stdout.write(f"{verb} {what}: {size} bytes of records, version {version}\n")

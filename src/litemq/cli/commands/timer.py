@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from litemq.cli.completion import complete_topic
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.moments import moment, seconds
 from litemq.cli.nouns import new_noun
+from litemq.cli.options import Yes
 from litemq.cli.partial import partial_accepted
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
 from litemq.cli.rendering.messages import as_value, format_time
-from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
+from litemq.cli.rendering.output import Format, OutputFormat, duration, plain, write_rows, write_value
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -28,7 +30,9 @@ app = new_noun("timer")
 
 _MAX_COUNTED = 10_000
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False)]
+Topic = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False, autocompletion=complete_topic)
+]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Message id.", show_default=False)]
 Since = Annotated[
     str | None,
@@ -37,7 +41,6 @@ Since = Annotated[
     ),
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Due before this time.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", help="Apply the change.")]
 
 
 @app.callback()
@@ -52,7 +55,7 @@ def list_(
     until: Until = None,
     key: Annotated[str, typer.Option("--key", help="Only messages with this key or id.")] = "",
     batch_id: Annotated[str, typer.Option("--batch-id", help="Only messages of this batch.")] = "",
-    most: Annotated[int, typer.Option("-n", "--most", min=1, help="Maximum number to list.")] = 100,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="Maximum number to list.")] = 100,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -64,7 +67,7 @@ def list_(
     async def use(mq: AsyncClient) -> list[ScheduledMessage]:
         found: list[ScheduledMessage] = []
         with partial_accepted():
-            async for message in mq.timers.list(topic, since=begin, until=end, key=key, batch_id=batch_id, most=most):
+            async for message in mq.timers.list(topic, since=begin, until=end, key=key, batch_id=batch_id, most=limit):
                 found.append(message)  # noqa: PERF401  what was listed before a broker failed counts
         return found
 
@@ -165,7 +168,8 @@ def cancel_batch(
         return
     more = " or more" if count == _MAX_COUNTED else ""
     if output is OutputFormat.TABLE:
-        sys.stdout.write(f"{count}{more} messages of batch {plain(batch_id)} are scheduled in {topic}.\n")
+        messages = "message" if count == 1 else "messages"
+        sys.stdout.write(f"scheduled in {topic}: {count}{more} {messages} of batch {plain(batch_id)}\n")
     else:
         write_value({"topic": topic, "batch_id": batch_id, "waiting": count, "cancelled": False}, output)
     _print_confirmation_hint(output, "cancel them. This cannot be undone")
@@ -217,7 +221,9 @@ def reschedule(
     else:
         sys.stdout.write(f"{message.message_id} is {message.state.value} and due at {_time(message.due_at)}\n")
     if not yes:
-        _print_confirmation_hint(output, f"deliver it {f'in {wait:g} s' if due is None else f'at {_time(due)}'}")
+        _print_confirmation_hint(
+            output, f"deliver it {f'in {duration((wait or 0) * 1000)}' if due is None else f'at {_time(due)}'}"
+        )
 
 
 async def _known(mq: AsyncClient, topic: str, message_id: str) -> ScheduledMessage:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from litemq.cli.completion import complete_topic
 from litemq.cli.connecting import ClientFile, Url, with_client
+from litemq.cli.moments import seconds
 from litemq.cli.nouns import new_noun
-from litemq.cli.partial import accept_partial
-from litemq.cli.rendering.output import Format, OutputFormat, write_rows, write_value
-from litemq.types import ArchivedChoice, Priorities, WhenFull
+from litemq.cli.options import Yes
+from litemq.cli.partial import accept_partial, note_missing
+from litemq.cli.rendering.output import Format, OutputFormat, counted, duration, write_rows, write_value
+from litemq.errors import TopicNotFoundError
+from litemq.schemas.compatibility import check_schema
+from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, WhenFull
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
@@ -23,36 +30,49 @@ __all__ = ["app"]
 
 app = new_noun("topic")
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False)]
+Topic = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False, autocompletion=complete_topic)
+]
+
+
+def _duration(flag: str, explanation: str) -> Any:
+    return typer.Option(flag, metavar="DURATION", help=explanation, show_default=False)
+
+
 Ttl = Annotated[
-    float | None,
-    typer.Option(
-        "--ttl",
-        min=0,
-        help="Default TTL in seconds for messages sent without one; 0 means no expiry.",
-        show_default=False,
-    ),
+    str | None, _duration("--ttl", "Default TTL of messages sent without one, such as 2h; 0 means no expiry.")
+]
+Retention = Annotated[
+    str | None,
+    _duration("--retention", "Maximum age of messages, such as 7d; 0 means that only the broker's limits apply."),
 ]
 ArchiveWait = Annotated[
-    float | None,
-    typer.Option(
-        "--archive-wait",
-        min=0,
-        help="Seconds that retention waits for the archive with drop-with-record.",
-        show_default=False,
-    ),
+    str | None,
+    _duration("--archive-wait", "Time that retention waits for the archive with drop-with-record, such as 7d."),
 ]
 CheckAfter = Annotated[
-    float | None,
+    str | None,
+    _duration("--check-after", "Time before the broker first asks producers for a transaction's outcome."),
+]
+CheckEvery = Annotated[str | None, _duration("--check-every", "Time between further checks.")]
+SchemaFile = Annotated[
+    Path | None,
     typer.Option(
-        "--check-after",
-        min=0,
-        help="Seconds before the broker first asks producers for a transaction's outcome.",
+        "--schema",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="File with the JSON schema of the bodies.",
         show_default=False,
     ),
 ]
-CheckEvery = Annotated[
-    float | None, typer.Option("--check-every", min=0, help="Seconds between further checks.", show_default=False)
+CompatibilityOption = Annotated[
+    CompatibilityChoice | None,
+    typer.Option(
+        "--compatibility",
+        help="Check of a new schema: backward (it must accept all stored messages) or none.",
+        show_default=False,
+    ),
 ]
 MaxChecks = Annotated[
     int | None,
@@ -60,6 +80,10 @@ MaxChecks = Annotated[
         "--max-checks", min=0, help="Number of checks before the transaction becomes a dead letter.", show_default=False
     ),
 ]
+
+
+def _seconds(duration: str | None, flag: str) -> float | None:
+    return None if duration is None else seconds(duration, flag)
 
 
 @app.callback()
@@ -79,6 +103,7 @@ def create(
         typer.Option("--priorities", help="Priority classes: none, strict (highest first) or weighted (shared)."),
     ] = "none",
     ttl: Ttl = None,
+    retention: Retention = None,
     max_backlog: Annotated[
         int, typer.Option("--max-backlog", min=0, help="Maximum unconsumed messages per queue; 0 means the default.")
     ] = 0,
@@ -104,20 +129,26 @@ def create(
     """Create a topic. An existing topic is not changed."""
 
     async def use(mq: AsyncClient) -> TopicInfo:
-        return await mq.admin.create_topic(
+        created = await mq.admin.create_topic(
             name,
             queues=queues,
             brokers=brokers or None,
             priorities=priorities,
-            ttl=ttl,
+            ttl=_seconds(ttl, "--ttl"),
+            retention=_seconds(retention, "--retention"),
             max_backlog=max_backlog,
             when_full=when_full,
             archived=archived,
-            archive_wait=archive_wait,
-            check_after=check_after,
-            check_every=check_every,
+            archive_wait=_seconds(archive_wait, "--archive-wait"),
+            check_after=_seconds(check_after, "--check-after"),
+            check_every=_seconds(check_every, "--check-every"),
             max_checks=max_checks,
         )
+        if not brokers:
+            # The others get the topic when the command is repeated.
+            down = [broker.name for broker in await mq.admin.brokers() if not broker.alive]
+            note_missing(dict.fromkeys(down, "repeat the command when it is back, to create the topic there, too"))
+        return created
 
     _show(with_client(url, config, use), output)
 
@@ -126,6 +157,7 @@ def create(
 def alter(
     name: Topic,
     ttl: Ttl = None,
+    retention: Retention = None,
     max_backlog: Annotated[
         int | None,
         typer.Option(
@@ -160,27 +192,51 @@ def alter(
     check_after: CheckAfter = None,
     check_every: CheckEvery = None,
     max_checks: MaxChecks = None,
+    schema: SchemaFile = None,
+    compatibility: CompatibilityOption = None,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
     """Change settings of a topic. Omitted settings keep their values."""
+    given = None if schema is None else dict(check_schema(schema.read_text()))
 
     async def use(mq: AsyncClient) -> TopicInfo:
         return await mq.admin.alter_topic(
             name,
-            ttl=ttl,
+            ttl=_seconds(ttl, "--ttl"),
+            retention=_seconds(retention, "--retention"),
             max_backlog=max_backlog,
             when_full=when_full,
             priorities=priorities,
             archived=archived,
-            archive_wait=archive_wait,
-            check_after=check_after,
-            check_every=check_every,
+            archive_wait=_seconds(archive_wait, "--archive-wait"),
+            check_after=_seconds(check_after, "--check-after"),
+            check_every=_seconds(check_every, "--check-every"),
             max_checks=max_checks,
+            schema=given,
+            compatibility=compatibility,
         )
 
     _show(with_client(url, config, use), output)
+
+
+@app.command("schema")
+def schema(name: Topic, url: Url = None, config: ClientFile = None) -> None:
+    """Print the JSON schema of a topic's bodies."""
+
+    async def use(mq: AsyncClient) -> TopicInfo:
+        return await accept_partial(mq.admin.describe_topic(name))
+
+    schemas = with_client(url, config, use).settings.schemas
+    if schemas:
+        sys.stdout.write(json.dumps(json.loads(schemas[-1]), ensure_ascii=False, indent=2) + "\n")
+        return
+    sys.stderr.write(
+        f"topic {name} has no schema. A program sets it with mq.topic({name!r}, TYPE), "
+        f"and `litemq topic alter {name} --schema FILE` does\n"
+    )
+    raise typer.Exit(1)
 
 
 @app.command("archive")
@@ -222,7 +278,15 @@ def archive(
         datetime.fromtimestamp(fact.reported_at / 1000, UTC).isoformat(timespec="seconds") if fact.reported_at else "-"
     )
     if output is not OutputFormat.TABLE:
-        write_value({"topic": name, "location": fact.location, "heard of": reported, "queues": rows}, output)
+        write_value(
+            {
+                "topic": name,
+                "location": fact.location,
+                "reported_at": reported if fact.reported_at else None,
+                "queues": rows,
+            },
+            output,
+        )
         return
     if not fact.location:
         sys.stdout.write(f"topic {name}: not archived yet\n")
@@ -234,7 +298,7 @@ def archive(
 @app.command("delete")
 def delete(
     name: Topic,
-    yes: Annotated[bool, typer.Option("--yes", help="Apply the change.")] = False,
+    yes: Yes = False,
     url: Url = None,
     config: ClientFile = None,
 ) -> None:
@@ -244,10 +308,14 @@ def delete(
     """
 
     async def use(mq: AsyncClient) -> None:
-        fact = await accept_partial(mq.admin.describe_topic(name))
+        try:
+            fact = await accept_partial(mq.admin.describe_topic(name))
+        except TopicNotFoundError:  # without the advice to create it
+            raise TopicNotFoundError(f"topic {name!r} does not exist: `litemq topic list` shows all topics") from None
         brokers = sorted({queue.broker for queue in fact.queues})
         messages = sum(queue.next - queue.least for queue in fact.queues)
-        what = f"topic {name} with {len(fact.queues)} queues on {', '.join(brokers)} and {messages} messages"
+        queues = counted(len(fact.queues), "queue")
+        what = f"topic {name} with {queues} on {', '.join(brokers)} and {counted(messages, 'message')}"
         if yes:
             await mq.admin.delete_topic(name)
         sys.stdout.write(f"{'deleted' if yes else 'would delete'} {what}\n")
@@ -295,10 +363,12 @@ def _show(fact: TopicInfo, output: OutputFormat) -> None:
     ]
     if output is OutputFormat.TABLE:
         messages = sum(one.next - one.least for one in fact.queues)
-        sys.stdout.write(f"topic {fact.topic}: {len(rows)} queues, {messages} messages{_settings(fact)}\n\n")
+        size = f"{counted(len(rows), 'queue')}, {counted(messages, 'message')}"
+        sys.stdout.write(f"topic {fact.topic}: {size}{_settings(fact)}\n\n")
         write_rows(rows, ["broker", "queue", "from", "to", "messages"], output, none="The topic has no queues.")
     else:
-        write_value({"topic": fact.topic, "settings": fact.settings._asdict(), "queues": rows}, output)
+        settings = {**fact.settings._asdict(), "schemas": [json.loads(each) for each in fact.settings.schemas]}
+        write_value({"topic": fact.topic, "settings": settings, "queues": rows}, output)
 
 
 def _settings(fact: TopicInfo) -> str:
@@ -308,7 +378,9 @@ def _settings(fact: TopicInfo) -> str:
     if chosen.priorities != "none":
         parts.append(f"{chosen.priorities} priorities")
     if chosen.ttl_ms:
-        parts.append(f"ttl {chosen.ttl_ms / 1000:g} s")
+        parts.append(f"ttl {duration(chosen.ttl_ms)}")
+    if chosen.retention_ms:
+        parts.append(f"retention {duration(chosen.retention_ms)}")
     if chosen.max_backlog:
         parts.append(f"max backlog {chosen.max_backlog}")
     if chosen.when_full != "reject":
@@ -316,11 +388,16 @@ def _settings(fact: TopicInfo) -> str:
     if chosen.archived != "no":
         parts.append(f"archived: {chosen.archived}")
     if chosen.archive_wait_ms:
-        parts.append(f"archive wait {chosen.archive_wait_ms / 1000:g} s")
+        parts.append(f"archive wait {duration(chosen.archive_wait_ms)}")
     if chosen.check_after_ms:
-        parts.append(f"transactions checked after {chosen.check_after_ms / 1000:g} s")
+        parts.append(f"transactions checked after {duration(chosen.check_after_ms)}")
     if chosen.check_every_ms:
-        parts.append(f"checked again every {chosen.check_every_ms / 1000:g} s")
+        parts.append(f"checked again every {duration(chosen.check_every_ms)}")
     if chosen.max_checks:
         parts.append(f"max checks {chosen.max_checks}")
+    if chosen.schemas:
+        title = json.loads(chosen.schemas[-1]).get("title", "of the bodies")
+        parts.append(f"schema {title} (version {len(chosen.schemas)})")
+    if chosen.compatibility != "backward":
+        parts.append(f"compatibility {chosen.compatibility}")
     return "".join(f", {each}" for each in parts)

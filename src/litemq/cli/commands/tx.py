@@ -10,6 +10,7 @@ import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.nouns import new_noun
+from litemq.cli.options import Yes
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
 from litemq.cli.rendering.messages import as_value, format_time
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
@@ -33,7 +34,6 @@ class State(StrEnum):
 
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Transaction id, from `litemq tx list`.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", help="Apply the change.")]
 
 
 @app.callback()
@@ -57,7 +57,7 @@ def list_(
         float, typer.Option("--older-than", metavar="SECONDS", min=0, help="Minimum age in seconds.")
     ] = 0,
     sinks: Annotated[bool, typer.Option("--sinks", help="Include transactions of Spark sinks.")] = False,
-    most: Annotated[int, typer.Option("-n", "--most", min=1, help="Maximum number to list.")] = 100,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, help="Maximum number to list.")] = 100,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -67,7 +67,7 @@ def list_(
     async def use(mq: AsyncClient) -> list[TransactionInfo]:
         chosen = None if state is None else state.value
         return await mq.transactions.select(
-            group_id=group, topic=topic, state=chosen, older_than=older_than, include_sinks=sinks, most=most
+            group_id=group, topic=topic, state=chosen, older_than=older_than, include_sinks=sinks, most=limit
         )
 
     rows = [_row(fact) for fact in with_client(url, config, use)]
@@ -94,7 +94,11 @@ def show(transaction_id: Id, url: Url = None, config: ClientFile = None, output:
     _check_known(fact)
     if output is not OutputFormat.TABLE:
         write_value(
-            {**_row(fact), "story": _check_history(fact), "contents": [as_value(message) for message in messages]},
+            {
+                **_row(fact),
+                "check_history": _check_history(fact),
+                "contents": [as_value(message) for message in messages],
+            },
             output,
         )
         return
@@ -102,7 +106,7 @@ def show(transaction_id: Id, url: Url = None, config: ClientFile = None, output:
         if value not in ("", None):
             sys.stdout.write(f"{word:<14} {plain(str(value), 1000)}\n")
     for round_ in _check_history(fact):
-        sys.stdout.write(f"{'checked':<14} {round_['at']}: {round_['said']}\n")
+        sys.stdout.write(f"{'checked':<14} {round_['at']}: {round_['outcome']}\n")
     for message in messages:
         sys.stdout.write(f"{'message':<14} {message.message_id} for {message.topic}: {plain(message.body, 200)}\n")
 
@@ -177,7 +181,7 @@ def _check_history(fact: TransactionInfo) -> list[dict[str, str]]:
     return [
         {
             "at": format_time(each.at),
-            "said": f"asked {each.asked}: {outcomes[each.unknown]}"
+            "outcome": f"asked {each.asked}: {outcomes[each.unknown]}"
             if each.asked
             else "no producer of the group was connected",
         }

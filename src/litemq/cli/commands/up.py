@@ -94,7 +94,7 @@ def up(
         )
     except AddressInUseError as error:
         raise AddressInUseError(
-            f"{error}. If LiteMQ is already running, use it; otherwise choose other ports: "
+            f"{str(error).partition('. ')[0]}. If LiteMQ is already running, use it; otherwise choose other ports: "
             "litemq up --nameserver-port 9877 --port 10921"
         ) from None
     finally:

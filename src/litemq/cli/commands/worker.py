@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from litemq.cli.configuration.kinds import parse_duration
+from litemq.cli.connecting import url_option
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
 from litemq.cli.processes.worker_pool import WorkerPool, WorkerSettings
@@ -41,6 +42,20 @@ def worker(
         ),
     ] = None,
     processes: Annotated[int, typer.Option("--processes", min=1, max=256, help="Number of processes.")] = 1,
+    handlers: Annotated[
+        list[str] | None,
+        typer.Option("--handler", metavar="NAME", help="Run only the handler with this function name; repeatable."),
+    ] = None,
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", help="Run only handlers of this topic; repeatable.")
+    ] = None,
+    groups: Annotated[
+        list[str] | None, typer.Option("--group", help="Run only handlers of this consumer group; repeatable.")
+    ] = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="For development: restart when a Python file of the directory changes.")
+    ] = False,
+    url: Annotated[str | None, url_option("the URL of the client")] = None,
     shutdown_timeout: Annotated[
         str,
         typer.Option(
@@ -59,9 +74,10 @@ def worker(
 ) -> None:
     """Run the handlers and tasks of a client until Ctrl-C or SIGTERM.
 
-    The module is imported from the current directory or from the installed packages. The first
-    signal stops receiving messages and lets handlers finish; the second returns unfinished
-    messages. A process is replaced if a handler exceeds its time limit and cannot be stopped.
+    The module is imported from the current directory or from the installed packages. Missing topics
+    of the handlers are created if the brokers allow it. The first signal stops receiving messages
+    and lets handlers finish; the second returns unfinished messages. A process is replaced if a
+    handler exceeds its time limit and cannot be stopped.
     """
     module, colon, name = target.partition(":")
     if not (module and colon and name):
@@ -75,6 +91,11 @@ def worker(
         concurrency=concurrency,
         shutdown_s=_seconds(shutdown_timeout, "--shutdown-timeout"),
         stall_s=_seconds(stall_timeout, "--stall-timeout"),
+        url=url or None,
+        handlers=handlers or (),
+        topics=topics or (),
+        groups=groups or (),
+        reload=reload,
     )
     WorkerPool(settings, processes, ready=_announce).run()
 

@@ -59,7 +59,7 @@ def _file_option(table: Table) -> Any:
         "--config",
         metavar="FILE",
         envvar=table.file_variable,
-        help="TOML configuration file; configs/ has an example with every key.",
+        help=f"TOML configuration file; `litemq config init {table.program}` writes one with every setting.",
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from litemq.cli.configuration.kinds import NAMED_TEXTS
+from litemq.cli.configuration.kinds import NAMED_TEXTS, TEXT, Kind
 from litemq.cli.configuration.setting import Setting, Table
 from litemq.errors import ConfigurationError, InvalidArgumentError
 
@@ -58,9 +59,20 @@ def build(table: Table, chosen: Mapping[str, ResolvedSetting]) -> Any:
         )
     except InvalidArgumentError as error:
         named = [one for field, one in chosen.items() if str(error).startswith((f"{field}=", f"{field} "))]
+        message = _with_keys(str(error), chosen, named[0].setting.kind if named else TEXT)
         if named and named[0].origin != "default":
-            raise ConfigurationError(f"{named[0].origin}: {error}") from None
-        raise ConfigurationError(str(error)) from None
+            raise ConfigurationError(f"{named[0].origin}: {message}") from None
+        raise ConfigurationError(message) from None
+
+
+def _with_keys(message: str, chosen: Mapping[str, ResolvedSetting], kind: Kind) -> str:
+    """Replace fields by their TOML keys, and numbers by the durations or sizes of ``kind``."""
+    if kind.name in ("duration", "size"):
+        message = re.sub(r"(?<![\w.-])\d+(?![\w.])", lambda number: str(kind.show(int(number[0]))), message)
+    for field, one in chosen.items():
+        end = "\\b" if "_" in field else "(?==| is empty)"  # other fields are words of the language
+        message = re.sub(rf"(?<![\w.])({field}){end}", one.setting.key, message)
+    return message
 
 
 def _read_file(table: Table, file: Path) -> dict[str, object]:

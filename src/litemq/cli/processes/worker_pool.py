@@ -2,6 +2,9 @@
 
 Each process has one end of a socket pair. It reports its handlers there once it is ready, or why it
 failed. It stops when the parent's end is closed, so a killed parent leaves no process running.
+
+With ``reload``, the pool stops all processes when a file changes, as after SIGTERM, and then starts
+new ones. If these cannot start, it waits for the next change.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from litemq import errors
+from litemq.cli.processes.file_watch import FileWatch
 from litemq.cli.processes.supervision import REPEATED, caught_signals, read_signals
 from litemq.errors import LiteMQError
 
@@ -34,6 +38,7 @@ _INITIAL_PAUSE_S: Final = 0.5
 _MAX_PAUSE_S: Final = 30.0
 # A process that ran for this long does not count as failing at every start.
 _STABLE_AFTER_S: Final = 60.0
+_POLL_S: Final = 0.5  # between two looks at the files, with ``reload``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,11 @@ class WorkerSettings:
     concurrency: int | None
     shutdown_s: float
     stall_s: float
+    url: str | None = None  # instead of the client's own
+    handlers: Sequence[str] = ()  # names of functions; empty: all
+    topics: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    reload: bool = False
 
 
 class _Process:
@@ -61,6 +71,8 @@ class _Process:
         command = [
             sys.executable,
             "-P",
+            # Compiled files are recognised by a time in seconds: two edits may be faster.
+            *(["-B"] if settings.reload else []),
             "-m",
             "litemq.cli.processes.worker_process",
             str(other.fileno()),
@@ -111,6 +123,11 @@ class WorkerPool:
         self._due: list[float] = []  # start times of replacements
         self._pause = _INITIAL_PAUSE_S
         self._is_announced = False
+        self._has_run = False
+        self._is_reloading = False
+        self._is_broken = False  # the code of the last reload cannot start
+        self._watch = FileWatch(settings.directory) if settings.reload else None
+        self._next_poll = time.monotonic() + _POLL_S
         self._stop_requests = 0
         self._deadline = float("inf")
 
@@ -122,13 +139,18 @@ class WorkerPool:
         with caught_signals() as signalled, selectors.DefaultSelector() as selector:
             selector.register(signalled, selectors.EVENT_READ)
             try:
-                for _ in range(self._count):
-                    self._start(selector)
-                while self._processes or (self._due and not self._stop_requests):
+                self._start_all(selector)
+                while self._processes or ((self._due or self._watch) and not self._stop_requests):
                     self._run_once(selector)
             finally:
                 for each in self._processes:
                     each.end()
+
+    def _start_all(self, selector: selectors.BaseSelector) -> None:
+        self._is_announced = self._is_reloading = self._is_broken = False
+        self._deadline = float("inf")
+        for _ in range(self._count):
+            self._start(selector)
 
     def _start(self, selector: selectors.BaseSelector) -> None:
         process = _Process(self._settings)
@@ -137,7 +159,8 @@ class WorkerPool:
 
     def _run_once(self, selector: selectors.BaseSelector) -> None:
         now = time.monotonic()
-        for key, _ in selector.select(max(0.0, min([*self._due, self._deadline, now + 3600]) - now)):
+        polls = [self._next_poll] if self._watch is not None else []
+        for key, _ in selector.select(max(0.0, min([*self._due, *polls, self._deadline, now + 3600]) - now)):
             if not isinstance(key.data, _Process):
                 self._on_signals(read_signals(key.fileobj))
             elif not key.data.receive():
@@ -153,15 +176,38 @@ class WorkerPool:
             for _ in [due for due in self._due if due <= now]:
                 self._start(selector)
             self._due = [due for due in self._due if due > now]
+            self._follow_files(selector, now)
         if (
             not self._is_announced
             and len(self._processes) == self._count
             and all(each.handlers is not None for each in self._processes)
         ):
-            self._is_announced = True
+            self._is_announced = self._has_run = True
             self._ready(
                 f"{self._settings.module}:{self._settings.name}", self._count, self._processes[0].handlers or []
             )
+
+    def _follow_files(self, selector: selectors.BaseSelector, now: float) -> None:
+        """Stop the processes after a change; when all have ended, start new ones."""
+        if self._watch is None:
+            return
+        if now >= self._next_poll:
+            self._next_poll = now + _POLL_S
+            changed = self._watch.poll()
+            if changed and not self._is_reloading:
+                _LOG.info("%s changed: restarting", ", ".join(changed[:3]) + (" and others" if changed[3:] else ""))
+                self._is_reloading = True
+                self._stop_processes()
+        if not self._processes:
+            self._deadline = float("inf")
+            if self._is_reloading:
+                self._start_all(selector)
+
+    def _stop_processes(self) -> None:
+        self._due.clear()
+        self._deadline = time.monotonic() + self._settings.shutdown_s + _GRACE_S
+        for each in self._processes:
+            each.send_signal(signal.SIGTERM)
 
     def _on_signals(self, numbers: set[int]) -> None:
         if self._stop_requests and not numbers - REPEATED:
@@ -169,6 +215,8 @@ class WorkerPool:
         self._stop_requests += 1
         if self._stop_requests == 1:
             self._deadline = time.monotonic() + self._settings.shutdown_s + _GRACE_S
+            if self._is_reloading:
+                return  # the processes have their first signal
         for each in self._processes:
             each.send_signal(signal.SIGTERM if self._stop_requests <= 2 else signal.SIGKILL)
 
@@ -176,7 +224,13 @@ class WorkerPool:
         self._processes.remove(one)
         code = one.process.wait()
         one.line.close()
-        if self._stop_requests:
+        if self._stop_requests or self._is_reloading:
+            return
+        if self._has_run and self._watch is not None and not self._is_announced:
+            if not self._is_broken:  # else another process has reported it
+                self._is_broken = True
+                _LOG.error("%s: waiting for the next change", one.error or f"a process exited with {_exit_text(code)}")
+                self._stop_processes()
             return
         if not self._is_announced:
             raise one.error or LiteMQError(f"the worker process could not start: it exited with {_exit_text(code)}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import importlib
 import json
 import os
 import signal
@@ -21,12 +20,13 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from litemq.cli.processes.worker_pool import EXIT_RECYCLE, WorkerSettings
+from litemq.cli.processes.worker_target import choose_handlers, load_client
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, exit_code
 from litemq.cli.rendering.logs import Level, log_to_stderr
 from litemq.client.async_client import AsyncClient
 from litemq.client.extensions.plugins import Plugin, PluginHost
 from litemq.client.sync.client import Client
-from litemq.errors import HandlerStuckError, InvalidArgumentError, LiteMQError
+from litemq.errors import HandlerStuckError, LiteMQError
 from litemq.net.event_loop import run
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def main() -> None:
     ).start()
     log_to_stderr(Level(settings.level), f"worker {os.getpid()}")
     try:
-        client = _load(settings)
-        client.add_plugin(_LoopWatchdog(line, client.subscriptions, settings.stall_s))
-        _work(client, settings)
+        client, handlers = _load(settings)
+        client.add_plugin(_LoopWatchdog(settings.stall_s))
+        _work(client, handlers, settings, line)
     except HandlerStuckError:
         _end(EXIT_RECYCLE)
     except LiteMQError as error:
@@ -72,36 +72,45 @@ def _watch(line: socket.socket, within: float) -> None:
     _end(EXIT_FAILED)
 
 
-def _load(settings: WorkerSettings) -> AsyncClient | Client:
-    target = f"{settings.module}:{settings.name}"
-    sys.path.insert(0, settings.directory)
-    try:
-        module = importlib.import_module(settings.module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{settings.module}.".startswith(f"{error.name}."):
-            raise  # the module exists but imports a missing one
-        raise InvalidArgumentError(
-            f"{target}: no module {error.name!r} in {settings.directory} or among the installed packages"
-        ) from None
-    client = getattr(module, settings.name, None)
-    if not isinstance(client, (AsyncClient, Client)):
-        raise InvalidArgumentError(
-            f"{target}: {settings.name!r} is not a litemq.AsyncClient or litemq.Client in that module"
-        )
-    return client
+def _load(settings: WorkerSettings) -> tuple[AsyncClient | Client, list[Subscription]]:
+    client = load_client(settings.module, settings.name, settings.directory, settings.url)
+    handlers = choose_handlers(
+        f"{settings.module}:{settings.name}",
+        client.subscriptions,
+        names=settings.handlers,
+        topics=settings.topics,
+        groups=settings.groups,
+    )
+    return client, handlers
 
 
-def _work(client: AsyncClient | Client, settings: WorkerSettings) -> None:
-    options = {"concurrency": settings.concurrency, "recycle_after": 1}
+def _work(
+    client: AsyncClient | Client, handlers: list[Subscription], settings: WorkerSettings, line: socket.socket
+) -> None:
+    def report_ready() -> None:
+        line.sendall(json.dumps({"handlers": [each.name for each in handlers]}).encode() + b"\n")
+
     if isinstance(client, Client):
         with client:
-            client.run(shutdown_timeout=settings.shutdown_s, **options)
+            client.run(
+                concurrency=settings.concurrency,
+                shutdown_timeout=settings.shutdown_s,
+                recycle_after=1,
+                handlers=handlers,
+                on_ready=report_ready,
+            )
         return
 
     async def work() -> None:
         try:
             async with client:
-                await client.run(shutdown_timeout=settings.shutdown_s, **options)
+                await client.run(
+                    concurrency=settings.concurrency,
+                    shutdown_timeout=settings.shutdown_s,
+                    recycle_after=1,
+                    handlers=handlers,
+                    on_ready=report_ready,
+                )
         except HandlerStuckError:
             _end(EXIT_RECYCLE)  # here, since the loop does not end while a coroutine ignores its cancellation
 
@@ -116,21 +125,18 @@ def _end(code: int) -> None:
 
 
 class _LoopWatchdog(Plugin):
-    """A plug-in that reports the client as ready, then kills the process if its event loop stalls.
+    """A plug-in that kills the process if its event loop stalls.
 
     faulthandler logs the stack and exits. Its thread is in C, so it runs even if a handler holds
     the interpreter, as a regular expression that backtracks forever does.
     """
 
-    def __init__(self, line: socket.socket, subscriptions: tuple[Subscription, ...], stall_s: float) -> None:
-        self._line = line
-        self._subscriptions = subscriptions
+    def __init__(self, stall_s: float) -> None:
         self._stall_s = stall_s
         self._task: asyncio.Task[None] | None = None
 
     async def startup(self, client: PluginHost) -> None:  # noqa: ARG002
         self._task = asyncio.create_task(self._rearm())
-        self._line.sendall(json.dumps({"handlers": [each.name for each in self._subscriptions]}).encode() + b"\n")
 
     async def shutdown(self, client: PluginHost) -> None:  # noqa: ARG002
         if self._task is not None:

@@ -6,6 +6,9 @@ from typing import Final
 
 from litemq.errors import (
     AddressInUseError,
+    BacklogFullError,
+    DiskFullError,
+    GroupNotFoundError,
     InvalidArgumentError,
     JobNotFoundError,
     LiteMQError,
@@ -13,6 +16,7 @@ from litemq.errors import (
     NoRouteError,
     OverloadedError,
     PartialAnswerError,
+    ResetNotFoundError,
     SendOutcomeUnknownError,
     StoreLockedError,
     TimerNotFoundError,
@@ -38,20 +42,22 @@ EXIT_CODES: Final = {
     "or SIGHUP stops a server or `litemq up`",
     EXIT_FAILED: "failure (standard error has the reason), a missed benchmark goal, or a command that needs `--yes`",
     EXIT_USAGE: "wrong usage: an invalid option, argument or setting",
-    EXIT_NOT_FOUND: "the topic, message, job or transaction does not exist",
+    EXIT_NOT_FOUND: "the topic, group, reset, message, job or transaction does not exist",
     EXIT_UNREACHABLE: "no NameServer or broker is reachable",
     EXIT_IN_USE: "the data directory or port is in use by `litemq up`, a broker or another program",
     EXIT_UNKNOWN: "unknown whether the message was stored",
-    EXIT_LATER: "rejected because of load or a quota: retry later",
+    EXIT_LATER: "rejected because of load, a quota, a full backlog or a full disk: retry later",
     EXIT_PARTIAL: "incomplete: a broker did not answer (standard error names it); the output or the change covers "
     "the others",
     EXIT_INTERRUPTED: "interrupted by Ctrl-C; for a server, by the second Ctrl-C, which stops it immediately",
 }
 
 _BY_CLASS: Final[tuple[tuple[type[LiteMQError], int], ...]] = (
+    (ResetNotFoundError, EXIT_NOT_FOUND),  # before InvalidArgumentError, its base class
     (InvalidArgumentError, EXIT_USAGE),
     (AddressInUseError, EXIT_IN_USE),  # before NetworkError, its base class
     (TopicNotFoundError, EXIT_NOT_FOUND),
+    (GroupNotFoundError, EXIT_NOT_FOUND),
     (JobNotFoundError, EXIT_NOT_FOUND),
     (TimerNotFoundError, EXIT_NOT_FOUND),
     (TransactionNotFoundError, EXIT_NOT_FOUND),
@@ -60,6 +66,8 @@ _BY_CLASS: Final[tuple[tuple[type[LiteMQError], int], ...]] = (
     (StoreLockedError, EXIT_IN_USE),
     (SendOutcomeUnknownError, EXIT_UNKNOWN),
     (OverloadedError, EXIT_LATER),
+    (BacklogFullError, EXIT_LATER),
+    (DiskFullError, EXIT_LATER),
     (PartialAnswerError, EXIT_PARTIAL),
 )
 

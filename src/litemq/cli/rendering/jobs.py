@@ -6,7 +6,8 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from litemq.cli.rendering.output import OutputFormat, plain, write_value
+from litemq.cli.rendering.messages import body_as_value
+from litemq.cli.rendering.output import OutputFormat, duration, plain, write_value
 
 if TYPE_CHECKING:
     from litemq.client.engine.job import Job, JobRun
@@ -44,23 +45,24 @@ def show_job(job: Job, output: OutputFormat) -> None:
         "group": job.group_id,
         "overlap": job.overlap,
         "catch_up": job.catch_up,
-        "catch_up_window": str(job.catch_up_window),
-        "jitter": str(job.jitter) if job.jitter else "",
+        "catch_up_window": duration(job.catch_up_window.total_seconds() * 1000),
+        "jitter": duration(job.jitter.total_seconds() * 1000) if job.jitter else "",
         "max_retries": definition.max_retries if definition.HasField("max_retries") else "",
-        "timeout": f"{definition.timeout_ms / 1000:g}s" if definition.timeout_ms else "",
+        "timeout": duration(definition.timeout_ms) if definition.timeout_ms else "",
         "queued": time_or_dash(job.queued) if job.queued else "",
         "keys": ",".join(job.keys),
         "tags": ",".join(job.tags),
         "ordering_key": definition.ordering_key,
         "properties": dict(job.properties),
-        "body": plain(job.body, 1000),
     }
     if output is not OutputFormat.TABLE:
-        write_value(whole, output)
+        write_value(whole | body_as_value(job.body), output)
         return
+    whole["body"] = plain(job.body, 1000)
     for word, value in whole.items():
         if value not in ("", {}):
-            sys.stdout.write(f"{word:<16} {plain(str(value), 1000)}\n")
+            shown = value if word == "body" else plain(str(value), 1000)
+            sys.stdout.write(f"{word:<16} {shown}\n")
 
 
 def run_row(run: JobRun) -> dict[str, object]:

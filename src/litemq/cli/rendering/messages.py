@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import json
 import sys
@@ -13,11 +12,11 @@ from litemq.cli.rendering.output import OutputFormat, plain, write_value
 if TYPE_CHECKING:
     from litemq import Message, SendReceipt
 
-__all__ = ["as_value", "format_time", "receipt_as_value", "write_message"]
+__all__ = ["as_value", "body_as_value", "format_time", "receipt_as_value", "write_message"]
 
 
 def as_value(message: Message) -> dict[str, object]:
-    """Return all fields of ``message`` for JSON and YAML. A body that is not UTF-8 is in base64."""
+    """Return all fields of ``message`` for JSON and YAML. See ``body_as_value`` for the body."""
     return {
         "topic": message.topic,
         "message_id": message.message_id,
@@ -29,7 +28,7 @@ def as_value(message: Message) -> dict[str, object]:
         "keys": list(message.keys),
         "properties": dict(message.properties),
         "ordering_key": message.ordering_key,
-        **_body(message.body),
+        **body_as_value(message.body),
         "body_bytes": len(message.body),
     }
 
@@ -47,11 +46,12 @@ def receipt_as_value(receipt: SendReceipt) -> dict[str, object]:
     }
 
 
-def _body(body: bytes) -> dict[str, object]:
+def body_as_value(body: bytes) -> dict[str, object]:
+    """Return ``body`` for JSON and YAML: as text, or in hexadecimal digits if it is not UTF-8."""
     try:
         return {"body": body.decode()}
     except UnicodeDecodeError:
-        return {"body": None, "body_base64": base64.b64encode(body).decode()}
+        return {"body": None, "body_hex": body.hex()}
 
 
 def write_message(message: Message, output: OutputFormat) -> None:

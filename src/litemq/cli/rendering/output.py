@@ -10,7 +10,17 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Format", "OutputFormat", "plain", "write_json", "write_rows", "write_table", "write_value"]
+__all__ = [
+    "Format",
+    "OutputFormat",
+    "counted",
+    "duration",
+    "plain",
+    "write_json",
+    "write_rows",
+    "write_table",
+    "write_value",
+]
 
 
 class OutputFormat(StrEnum):
@@ -67,8 +77,32 @@ def write_table(lines: Iterable[Sequence[str]]) -> None:
         sys.stdout.write("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() + "\n")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return ``number`` with ``noun``, which has an s unless there is one."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def duration(milliseconds: float) -> str:
+    """Format a duration in the largest unit that divides it, as settings are written: 90s, 1d."""
+    number = round(milliseconds)
+    for unit, factor in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
+        if number and number % factor == 0:
+            return f"{number // factor}{unit}"
+    return f"{number}ms" if number else "0"
+
+
 def plain(value: str | bytes, limit: int = 80) -> str:
-    """Return ``value`` with unprintable characters escaped, cut to ``limit`` characters."""
-    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+    """Return ``value`` with unprintable characters escaped, cut to ``limit`` characters.
+
+    Bytes that are not UTF-8 are returned in hexadecimal digits, and in full: a part of them may be
+    part of a character.
+    """
+    if isinstance(value, bytes):
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            return f"hex:{value.hex()}"
+    else:
+        text = value
     shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in text[:limit])
     return shown + ("…" if len(text) > limit else "")

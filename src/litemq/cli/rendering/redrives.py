@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from litemq.cli.rendering.exit_codes import EXIT_FAILED
-from litemq.cli.rendering.output import OutputFormat, write_value
+from litemq.cli.rendering.output import OutputFormat, counted, write_value
 
 if TYPE_CHECKING:
     from litemq.client.dead_letters.redrive import Redrive
@@ -57,7 +57,7 @@ def show_progress(progress: RedriveProgress, done: str, would: str, output: Outp
         write_value({**progress._asdict(), "left": progress.left}, output)
     else:
         number, words = (progress.left, would) if dry_run else (progress.done, done)
-        sys.stdout.write(f"{words} {number} of {progress.selected} dead letters\n")
+        sys.stdout.write(f"{words} {number} of {counted(progress.selected, 'dead letter')}\n")
         for count, what in (
             (progress.expired, "kept: their TTL has expired; set a new one with --ttl SECONDS"),
             (progress.gone, "already redriven or purged by another caller"),

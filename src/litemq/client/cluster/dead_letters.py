@@ -78,15 +78,17 @@ class ClusterDeadLetters:
 
 
 def _selection_to_wire(selection: DeadSelection) -> wire.DeadSelection:
-    return wire.DeadSelection(
+    wanted = wire.DeadSelection(
         message_ids=sorted(selection.message_ids),
         since=selection.since,
         until=selection.until,
         reasons=sorted(selection.reasons),
         group=selection.group,
         fingerprint=selection.fingerprint,
-        undecodable=selection.undecodable,
     )
+    if selection.undecodable is not None:
+        wanted.undecodable = selection.undecodable
+    return wanted
 
 
 def _dead_letter_from_wire(facts: wire.DeadLetterFacts) -> DeadLetterInfo:

@@ -80,7 +80,9 @@ class ClusterJobs:
         prefix: str = "",
         paused: bool | None = None,
     ) -> JobPage:
-        request = ListJobsRequest(after=after, most=limit, topic=topic, group=group, prefix=prefix, paused=paused)
+        request = ListJobsRequest(after=after, most=limit, topic=topic, group=group, prefix=prefix)
+        if paused is not None:
+            request.paused = paused
         answer = JobsAnswer.FromString(await self._ask(broker, Opcode.LIST_JOBS, request))
         return JobPage(
             tuple(Job(broker, facts) for facts in answer.jobs), answer.next_after, answer.is_end, answer.count

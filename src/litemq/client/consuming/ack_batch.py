@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from litemq.client.messages.message import Message
 from litemq.client.settling.settlements import Settlements
-from litemq.errors import LiteMQError
+from litemq.errors import InvalidArgumentError, LiteMQError
 
 __all__ = ["ack_batch"]
 
@@ -16,6 +16,8 @@ async def ack_batch(messages: Sequence[Message]) -> None:
 
     Raises the first error, with a note that lists the failed messages.
     """
+    if not isinstance(messages, Sequence) or not all(isinstance(message, Message) for message in messages):
+        raise InvalidArgumentError(f"messages={messages!r:.80}: expected a list of received messages")
     outcomes: list[Settlements | LiteMQError | None] = []
     for message in messages:
         try:

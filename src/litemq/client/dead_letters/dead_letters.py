@@ -15,7 +15,7 @@ from litemq.client.engine.engine import Engine
 from litemq.client.engine.survey import Survey
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import seconds, to_ms
-from litemq.errors import InvalidArgumentError, PartialAnswerError
+from litemq.errors import GroupNotFoundError, InvalidArgumentError, NoRouteError, PartialAnswerError
 from litemq.format.dead_letters import DeadSelection
 from litemq.format.messages import decode_messages
 from litemq.types import DeadReason, check_name
@@ -82,6 +82,7 @@ class DeadLetters:
             most: Return at most this many.
 
         Raises:
+            GroupNotFoundError: No topic and no group has this name.
             InvalidArgumentError: An argument is invalid.
             PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
@@ -125,6 +126,7 @@ class DeadLetters:
             group_id: Only those of this group.
 
         Raises:
+            GroupNotFoundError: No topic and no group has this name.
             InvalidArgumentError: An argument is invalid.
             PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
@@ -179,6 +181,7 @@ class DeadLetters:
             closes.
 
         Raises:
+            GroupNotFoundError: No topic and no group has this name.
             InvalidArgumentError: An argument is invalid.
             OverloadedError: Too many redrives run on a broker.
             NoRouteError, NetworkError: No broker can be reached.
@@ -244,6 +247,7 @@ class DeadLetters:
             The running purge.
 
         Raises:
+            GroupNotFoundError: No topic and no group has this name.
             InvalidArgumentError: An argument is invalid.
             OverloadedError: Too many redrives run on a broker.
             NoRouteError, NetworkError: No broker can be reached.
@@ -272,7 +276,26 @@ class DeadLetters:
         """
         if any(self._name in topics for topics in found.values()) or self._name in await self._topic_names():
             return [(broker, self._name) for broker, topics in found.items() if self._name in topics], ""
-        return [(broker, topic) for broker, topics in found.items() for topic in topics], self._name
+        sources = [(broker, topic) for broker, topics in found.items() for topic in topics]
+        await self._check_group(sources)
+        return sources, self._name
+
+    async def _check_group(self, sources: Sequence[tuple[str, str]]) -> None:
+        """Raise if the name is that of no group. A deleted group may have left dead letters."""
+        try:
+            if await self._engine.describe_group(self._name) is not None:
+                return
+        except (PartialAnswerError, NoRouteError):
+            return  # a broker that does not answer may know the group
+        selection = DeadSelection(group=self._name)
+        for broker, topic in sources:
+            page = await self._dead_letters.page(broker, topic, selection, after=-1, limit=1, whole=False)
+            if page.dead_letters or not page.is_end:
+                return
+        raise GroupNotFoundError(
+            f"group {self._name!r} does not exist, and no topic has this name: `litemq group list` and "
+            "`litemq topic list` show all"
+        )
 
     async def _topic_names(self) -> Collection[str]:
         try:

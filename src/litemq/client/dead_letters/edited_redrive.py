@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from litemq.client.dead_letters.dead_letter import DeadLetter
 from litemq.client.engine.dead_letters import DeadLetterEngine, RedriveProgress
+from litemq.client.labels import strings
 from litemq.client.messages.outgoing import OutgoingMessage
 from litemq.client.messages.serializers import CONTENT_TYPE, Serializers
 from litemq.errors import InvalidArgumentError, LiteMQError
@@ -45,8 +46,8 @@ def edited_record(letter: DeadLetter, change: object, serializers: Serializers, 
         letter.topic,
         body,
         message.message_id,
-        _strings(outgoing.tags),
-        _strings(outgoing.keys),
+        strings(outgoing.tags, "tags"),
+        strings(outgoing.keys, "keys"),
         properties,
         priority=letter.priority,
         born_timestamp=message.born_timestamp,
@@ -54,10 +55,6 @@ def edited_record(letter: DeadLetter, change: object, serializers: Serializers, 
         sharding_key=outgoing.ordering_key or message.ordering_key,
     )
     return encode_record(record)
-
-
-def _strings(values: object) -> tuple[str, ...]:
-    return (values,) if isinstance(values, str) else tuple(values)  # type: ignore[arg-type]
 
 
 class EditedRedrive:

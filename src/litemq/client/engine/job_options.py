@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypedDict
 
+from litemq.client.labels import strings
 from litemq.client.messages.serializers import CONTENT_TYPE, Serializers
 from litemq.client.times import seconds, to_ms
 from litemq.errors import InvalidArgumentError
@@ -52,10 +53,6 @@ def _ms(value: float | timedelta | None, what: str) -> int:
     return 0 if value is None else round(seconds(value, what) * 1000)
 
 
-def _strings(value: str | Sequence[str]) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
-
-
 def _set_cron(job: JobDefinition, value: Any) -> None:
     job.expression = value
     if value:
@@ -99,7 +96,7 @@ def _set_number(field: str) -> Callable[[JobDefinition, Any], None]:
 def _set_strings(field: str) -> Callable[[JobDefinition, Any], None]:
     def put(job: JobDefinition, value: Any) -> None:
         del getattr(job, field)[:]
-        getattr(job, field).extend(_strings(value))
+        getattr(job, field).extend(strings(value, field))
 
     return put
 

@@ -43,16 +43,16 @@ class Route(NamedTuple):
         raise NoRouteError(f"broker {name!r} has no queue of topic {self.topic!r}")
 
 
-def queue_for_key(key: str, queues: int) -> int:
+def queue_for_key(key: str, queues: int, what: str = "ordering_key") -> int:
     """Return the index, among ``queues`` queues, for messages with ``key``.
 
-    Every client gets the same index.
+    Every client gets the same index. ``what`` names the argument in errors.
     """
     try:
         return crc32c(key.encode()) % queues
     except (AttributeError, UnicodeEncodeError):
         raise InvalidArgumentError(
-            f"keys must be strings that UTF-8 can encode, got {type(key).__name__}: {key!r}"
+            f"{what}={key!r}: expected a string that UTF-8 can encode, got {type(key).__name__}"
         ) from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from litemq.client.labels import strings
 from litemq.errors import InvalidArgumentError
 
 __all__ = ["EVERYTHING", "Selection", "make_selection"]
@@ -32,6 +33,7 @@ def make_selection(tags: str | Sequence[str], where: str) -> Selection:
         return Selection(where, is_sql=True)
     if isinstance(tags, str):
         return Selection(tags)
+    tags = strings(tags, "tags")
     if any("||" in tag or not tag.strip() for tag in tags):
         raise InvalidArgumentError(f"tags={list(tags)!r}: tags must not be empty or contain ||")
     return Selection(" || ".join(tags))

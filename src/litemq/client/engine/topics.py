@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from litemq.client.times import seconds
 from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import AlterTopicRequest
 from litemq.proto.wire_pb2 import TopicSettings as WireSettings
-from litemq.types import ArchivedChoice, Priorities, WhenFull
+from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, WhenFull
 
-__all__ = ["CheckSettings", "TopicChanges", "TopicSettings", "topic_changes", "topic_settings"]
+__all__ = ["CheckSettings", "TopicChanges", "TopicSettings", "schema_text", "topic_changes", "topic_settings"]
 
 _MAX_BACKLOG: Final = 1 << 40
 # In the order of the wire protocol's numbers.
 _ARCHIVED: Final[tuple[ArchivedChoice, ...]] = get_args(ArchivedChoice)
+_COMPATIBILITY: Final[tuple[CompatibilityChoice, ...]] = get_args(CompatibilityChoice)
 
 
 class TopicSettings(NamedTuple):
@@ -32,6 +35,9 @@ class TopicSettings(NamedTuple):
     check_after_ms: int = 0  # from storing a half to the first check-back
     check_every_ms: int = 0  # between check-backs
     max_checks: int = 0  # check-backs for each transaction
+    retention_ms: int = 0  # the maximum age of messages; 0: only the limits of the broker's log
+    schemas: tuple[str, ...] = ()  # JSON schemas of the bodies, the latest last
+    compatibility: CompatibilityChoice = "backward"  # of a new schema with the earlier ones
 
     @classmethod
     def from_wire(cls, settings: WireSettings) -> TopicSettings:
@@ -48,6 +54,9 @@ class TopicSettings(NamedTuple):
             settings.check_after_ms,
             settings.check_every_ms,
             settings.max_checks,
+            settings.retention_ms,
+            tuple(settings.schemas),
+            _COMPATIBILITY[settings.compatibility],
         )
 
     def to_wire(self) -> WireSettings:
@@ -62,6 +71,8 @@ class TopicSettings(NamedTuple):
             check_after_ms=self.check_after_ms,
             check_every_ms=self.check_every_ms,
             max_checks=self.max_checks,
+            retention_ms=self.retention_ms,
+            compatibility=_COMPATIBILITY.index(self.compatibility),
         )
 
 
@@ -95,20 +106,29 @@ class TopicChanges(NamedTuple):
     check_after_ms: int | None = None
     check_every_ms: int | None = None
     max_checks: int | None = None
+    retention_ms: int | None = None
+    schema: str | None = None
+    compatibility: CompatibilityChoice | None = None
 
     def to_wire(self, topic: str) -> AlterTopicRequest:
-        return AlterTopicRequest(
+        request = AlterTopicRequest(
             topic=topic,
-            weighted_priorities=None if self.priorities is None else self.priorities == "weighted",
             ttl_ms=self.ttl_ms,
             max_backlog=self.max_backlog,
-            backlog_dead_letters=None if self.when_full is None else self.when_full == "dead_letter",
             archived=None if self.archived is None else _ARCHIVED.index(self.archived),
             archive_wait_ms=self.archive_wait_ms,
             check_after_ms=self.check_after_ms,
             check_every_ms=self.check_every_ms,
             max_checks=self.max_checks,
+            retention_ms=self.retention_ms,
+            schema=self.schema,
+            compatibility=None if self.compatibility is None else _COMPATIBILITY.index(self.compatibility),
         )
+        if self.priorities is not None:
+            request.weighted_priorities = self.priorities == "weighted"
+        if self.when_full is not None:
+            request.backlog_dead_letters = self.when_full == "dead_letter"
+        return request
 
 
 def topic_settings(
@@ -119,6 +139,7 @@ def topic_settings(
     archived: ArchivedChoice,
     archive_wait: float | timedelta | None,
     checks: CheckSettings,
+    retention: float | timedelta | None,
 ) -> TopicSettings:
     """Build the settings of a new topic.
 
@@ -129,9 +150,18 @@ def topic_settings(
     _check("when_full", when_full, get_args(WhenFull))
     _check("archived", archived, _ARCHIVED)
     archive_wait_ms = _milliseconds(archive_wait, "archive_wait")
-    check_values = (each or 0 for each in checks.to_wire())
+    check_after, check_every, max_checks = (each or 0 for each in checks.to_wire())
     return TopicSettings(
-        named, _milliseconds(ttl), _backlog(max_backlog), when_full, archived, archive_wait_ms, *check_values
+        named,
+        _milliseconds(ttl),
+        _backlog(max_backlog),
+        when_full,
+        archived,
+        archive_wait_ms,
+        check_after,
+        check_every,
+        max_checks,
+        _milliseconds(retention, "retention"),
     )
 
 
@@ -143,6 +173,9 @@ def topic_changes(
     archived: ArchivedChoice | None,
     archive_wait: float | timedelta | None,
     checks: CheckSettings,
+    retention: float | timedelta | None,
+    schema: Mapping[str, Any] | None = None,
+    compatibility: CompatibilityChoice | None = None,
 ) -> TopicChanges:
     """Build changes to a topic.
 
@@ -154,6 +187,8 @@ def topic_changes(
         _check("when_full", when_full, get_args(WhenFull))
     if archived is not None:
         _check("archived", archived, _ARCHIVED)
+    if compatibility is not None:
+        _check("compatibility", compatibility, _COMPATIBILITY)
     changes = TopicChanges(
         priorities,
         None if ttl is None else _milliseconds(ttl),
@@ -162,13 +197,26 @@ def topic_changes(
         archived,
         None if archive_wait is None else _milliseconds(archive_wait, "archive_wait"),
         *checks.to_wire(),
+        retention_ms=None if retention is None else _milliseconds(retention, "retention"),
+        schema=None if schema is None else schema_text(schema),
+        compatibility=compatibility,
     )
     if changes == TopicChanges():
         raise InvalidArgumentError(
-            "nothing to change: give at least one of priorities, ttl, max_backlog, when_full, archived, archive_wait, "
-            "check_after, check_every and max_checks"
+            "nothing to change: give at least one of priorities=, ttl=, retention=, max_backlog=, when_full=, "
+            "archived=, archive_wait=, check_after=, check_every=, max_checks=, schema= and compatibility="
         )
     return changes
+
+
+def schema_text(schema: Mapping[str, Any]) -> str:
+    """Return the JSON ``schema`` as a topic stores it: equal schemas have equal texts."""
+    if not isinstance(schema, Mapping):
+        raise InvalidArgumentError(f"schema={schema!r}: pass a JSON schema as a dict")
+    try:
+        return json.dumps(schema, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"the schema is not JSON: {error}") from None
 
 
 def _milliseconds(value: float | timedelta | None, what: str = "ttl") -> int:

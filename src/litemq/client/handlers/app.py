@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from litemq.client.config import ClientConfig
 from litemq.client.consuming.consumer import Consumer
+from litemq.client.engine.engine import Engine
 from litemq.client.engine.job_options import CatchUpRule, OverlapRule
 from litemq.client.extensions.middleware import Middleware
 from litemq.client.extensions.plugins import Plugin, Plugins
+from litemq.client.handlers.call_codec import CallCodec
+from litemq.client.handlers.declare import declare_topics
+from litemq.client.handlers.parameters import call_with_messages
 from litemq.client.handlers.periodic import PeriodicCall, default_job_id
+from litemq.client.handlers.result_sender import ResultSender
 from litemq.client.handlers.signals import on_signals
 from litemq.client.handlers.subscription import HandlerOptions, Subscription, new_subscription
-from litemq.client.handlers.tasks import AsyncTask, NotACallError, Sender, default_topic, task_handler
+from litemq.client.handlers.task_results import RESULTS_TOPIC, InboxHost, ResultInbox, declare_results, result_ttl_ms
+from litemq.client.handlers.tasks import (
+    AsyncTask,
+    DeclareTask,
+    NotACallError,
+    Sender,
+    TaskCalls,
+    default_topic,
+    task_handler,
+)
 from litemq.client.handlers.worker import Worker
 from litemq.client.jobs.jobs import Jobs
-from litemq.client.messages.message import Message
 from litemq.errors import InvalidArgumentError
 
-__all__ = ["AsyncApp"]
+__all__ = ["NO_HANDLER", "AsyncApp"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-HandlerT = TypeVar("HandlerT", bound=Callable[[Message], object])
-BatchHandlerT = TypeVar("BatchHandlerT", bound=Callable[[list[Message]], object])
+HandlerT = TypeVar("HandlerT", bound=Callable[..., object])
 
 _WORKERS = "workers"  # the default group of tasks
+_RESULT_TTL_S = 86_400.0
+NO_HANDLER = "no handler is declared: decorate a function with @mq.subscriber or @mq.task"
 
 
 class _Host(Protocol):
@@ -39,6 +55,8 @@ class _Host(Protocol):
     @property
     def jobs(self) -> Jobs: ...
 
+    def _opened(self) -> Engine: ...
+
 
 class AsyncApp:
     """The part of ``AsyncClient`` that declares handlers for ``run`` or ``litemq worker``."""
@@ -48,6 +66,7 @@ class AsyncApp:
         self._layers: list[Middleware] = []
         self._plugins = Plugins()
         self._periodic: list[PeriodicCall] = []
+        self._results = ResultInbox(cast("InboxHost", self))
 
     @property
     def _client(self) -> _Host:
@@ -60,6 +79,14 @@ class AsyncApp:
     def _consume(self, subscription: Subscription, concurrency: int) -> Consumer:
         """Open the consumer of a handler."""
         raise NotImplementedError
+
+    async def _send_result(self, body: Any, *, call_id: str, tag: str, ttl_ms: int) -> None:
+        """Send the result of a call."""
+        await self._client.send(RESULTS_TOPIC, body, keys=call_id, tags=tag, ttl=ttl_ms / 1000)
+
+    async def _find_topic(self, topic: str) -> None:
+        """Check that ``topic`` exists; create it if the brokers allow it."""
+        await self._client._opened().route(topic, create=True)  # noqa: SLF001
 
     # Declaring ------------------------------------------------------------------------------------
 
@@ -77,7 +104,7 @@ class AsyncApp:
         batch: int,
         batch_wait: float | timedelta = ...,
         **options: Unpack[HandlerOptions],
-    ) -> Callable[[BatchHandlerT], BatchHandlerT]: ...
+    ) -> Callable[[HandlerT], HandlerT]: ...
 
     def subscriber(
         self,
@@ -90,7 +117,9 @@ class AsyncApp:
     ) -> Callable[[Any], Any]:
         """Declare a handler: ``@mq.subscriber("orders", group_id="billing")``.
 
-        ``run`` calls it with each message.
+        ``run`` calls it with each message. If its parameter has another type than ``Message``, such
+        as ``order: Order``, it is called with the body as a value of this type; a second parameter
+        ``message: Message`` gets the message.
 
         Args:
             topic: The topic to read.
@@ -104,27 +133,40 @@ class AsyncApp:
             The decorator, which returns the function unchanged.
 
         Raises:
-            InvalidArgumentError: An argument is invalid, or the group has a handler for the topic.
+            InvalidArgumentError: An argument is invalid, the group has a handler for the topic, or
+                the body cannot be decoded to the type of the parameter.
+            MissingExtraError: The type of the parameter needs the extra ``pydantic``.
         """
         _check_new(self._subscriptions, topic, group_id)
         # Invalid arguments raise here, at the decorator.
         new_subscription(topic, group_id, _placeholder, options, batch=batch, batch_wait=batch_wait)
 
-        def subscribe(handler: Callable[[Any], object]) -> Callable[[Any], object]:
+        def subscribe(handler: Callable[..., object]) -> Callable[..., object]:
+            call = call_with_messages(handler, is_batch=batch is not None)
             self._subscriptions.append(
-                new_subscription(topic, group_id, handler, options, batch=batch, batch_wait=batch_wait)
+                new_subscription(topic, group_id, call, options, batch=batch, batch_wait=batch_wait)
             )
             return handler
 
         return subscribe
 
     @overload
-    def task(self, function: Callable[P, R], /) -> AsyncTask[P, R]: ...
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, Coroutine[Any, Any, R], R]: ...
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> AsyncTask[P, R, R]: ...
 
     @overload
     def task(
-        self, function: None = None, /, *, topic: str = ..., group_id: str = ..., **options: Unpack[HandlerOptions]
-    ) -> Callable[[Callable[P, R]], AsyncTask[P, R]]: ...
+        self,
+        function: None = None,
+        /,
+        *,
+        topic: str = ...,
+        group_id: str = ...,
+        result_ttl: float | timedelta | None = ...,
+        **options: Unpack[HandlerOptions],
+    ) -> DeclareTask: ...
 
     def task(
         self,
@@ -133,6 +175,7 @@ class AsyncApp:
         *,
         topic: str = "",
         group_id: str = _WORKERS,
+        result_ttl: float | timedelta | None = _RESULT_TTL_S,
         **options: Unpack[HandlerOptions],
     ) -> Any:
         """Declare a task: ``@mq.task(max_retries=5)``.
@@ -143,6 +186,7 @@ class AsyncApp:
             function: The function, if the decorator is used without parentheses.
             topic: The topic of the calls. Default: ``tasks-module.function``.
             group_id: The consumer group of the workers.
+            result_ttl: Seconds for which results are kept, up to 30 days; ``None``: there are none.
             options: The fields of ``HandlerOptions``. The default mode is ``lease``.
 
         Returns:
@@ -151,14 +195,20 @@ class AsyncApp:
         Raises:
             InvalidArgumentError: An argument is invalid, or the group has a handler for the topic.
         """
+        ttl_ms = result_ttl_ms(result_ttl)
 
-        def declare(function: Callable[..., Any]) -> AsyncTask[..., Any]:
+        def declare(function: Callable[..., Any]) -> AsyncTask[..., Any, Any]:
             named = topic or default_topic(function)
             _check_new(self._subscriptions, named, group_id)
             throws = (*options.get("throws", ()), NotACallError)
             chosen: HandlerOptions = {"mode": "lease", **options, "throws": throws}
-            self._subscriptions.append(new_subscription(named, group_id, task_handler(function), chosen))
-            return AsyncTask(function, named, self._client.send)
+            codec = CallCodec(function)
+            results = ResultSender(codec, self._send_result, lambda: self._client._opened().wall_ms())  # noqa: SLF001
+            handler = task_handler(function, codec, results.set_value)
+            subscription = new_subscription(named, group_id, handler, chosen)
+            self._subscriptions.append(replace(subscription, results=results, result_ttl_ms=ttl_ms))
+            calls = TaskCalls(self._client.send, codec, self._results if ttl_ms else None, ttl_ms)
+            return AsyncTask(function, named, calls)
 
         return declare if function is None else declare(function)
 
@@ -175,7 +225,7 @@ class AsyncApp:
         topic: str = "",
         group_id: str = _WORKERS,
         **options: Unpack[HandlerOptions],
-    ) -> Callable[[Callable[[], R]], AsyncTask[[], R]]:
+    ) -> Callable[[Callable[[], R]], AsyncTask[[], R, Any]]:
         """Declare a periodic task: ``@mq.periodic(cron="0 0 8 * * *", timezone="Asia/Shanghai")``.
 
         A job sends the calls; ``run`` creates or updates it. Each call is made once, by one worker.
@@ -200,14 +250,16 @@ class AsyncApp:
                 An invalid ``cron`` raises ``CronSyntaxError`` in ``run``.
         """
 
-        def declare(function: Callable[[], R]) -> AsyncTask[[], R]:
+        def declare(function: Callable[[], R]) -> AsyncTask[[], R, Any]:
             named = topic or default_topic(function)
             job = job_id or default_job_id(named)
             call = PeriodicCall(
                 function, named, group_id, job, cron, every, timezone, overlap, catch_up, catch_up_window
             )
             call.check()
-            task: AsyncTask[[], R] = self.task(topic=named, group_id=group_id, **options)(function)
+            task: AsyncTask[[], R, Any] = self.task(topic=named, group_id=group_id, result_ttl=None, **options)(
+                function
+            )
             self._periodic.append(call)
             return task
 
@@ -244,50 +296,77 @@ class AsyncApp:
 
     # Running --------------------------------------------------------------------------------------
 
-    def _worker(self, concurrency: int | None, shutdown_timeout: float | None, recycle_after: int | None) -> Worker:
-        if not self._subscriptions:
-            raise InvalidArgumentError(
-                'no handler is declared: decorate a function with @mq.subscriber("topic", group_id="…") or @mq.task'
-            )
+    def _worker(
+        self,
+        concurrency: int | None,
+        shutdown_timeout: float | None,
+        recycle_after: int | None,
+        handlers: Sequence[Subscription] | None,
+        on_ready: Callable[[], None] | None,
+    ) -> Worker:
+        chosen = self._subscriptions if handlers is None else handlers
+        if not chosen:
+            raise InvalidArgumentError(NO_HANDLER)
         within = self._client.config.shutdown_timeout_ms / 1000 if shutdown_timeout is None else shutdown_timeout
         return Worker(
             self._consume,
-            self._subscriptions,
+            chosen,
             self._layers,
             self._plugins,
             concurrency=concurrency,
             shutdown_timeout=within,
             recycle_after=recycle_after,
-            prepare=self._put_periodic,
+            prepare=functools.partial(self._prepare, chosen),
+            on_ready=on_ready,
         )
 
-    async def _put_periodic(self) -> None:
-        """Create or update the jobs of the periodic tasks."""
+    async def _declare_typed_topics(self, names: set[str]) -> None:
+        """Store the schemas of typed topics among ``names``."""
+        raise NotImplementedError
+
+    async def _prepare(self, handlers: Sequence[Subscription]) -> None:
+        """Create the topics of ``handlers``, and put the jobs of their periodic tasks."""
+        await declare_topics([each.topic for each in handlers], self._find_topic, self._client.config)
+        await self._declare_typed_topics({each.topic for each in handlers})
+        ttl_ms = max(each.result_ttl_ms for each in handlers)
+        if ttl_ms:
+            await declare_results(self._client._opened(), ttl_ms)  # noqa: SLF001
+        declared = {(each.topic, each.group_id) for each in handlers}
         for each in self._periodic:
-            await each.put(self._client.jobs)
+            if (each.topic, each.group_id) in declared:
+                await each.put(self._client.jobs)
 
     async def run(
-        self, *, concurrency: int | None = None, shutdown_timeout: float | None = None, recycle_after: int | None = None
+        self,
+        *,
+        concurrency: int | None = None,
+        shutdown_timeout: float | None = None,
+        recycle_after: int | None = None,
+        handlers: Sequence[Subscription] | None = None,
+        on_ready: Callable[[], None] | None = None,
     ) -> None:
         """Run the declared handlers until SIGINT or SIGTERM.
 
-        The first signal lets running calls finish, and returns the remaining messages. The second
-        one cancels them.
+        Creates their topics first, if the brokers create topics. The first signal lets running
+        calls finish, and returns the remaining messages. The second one cancels them.
 
         Args:
             concurrency: Concurrent calls of each handler that was declared without ``concurrency``.
             shutdown_timeout: Seconds for running calls to finish. Default: ``shutdown_timeout_ms``.
             recycle_after: Stop after this many calls that exceeded their time limit and cannot be
                 cancelled. Default: 16.
+            handlers: Run only these of ``subscriptions``. Default: all.
+            on_ready: Called on the client's event loop when the handlers take messages.
 
         Raises:
             InvalidArgumentError: No handler is declared.
             HandlerStuckError: ``recycle_after`` was reached. Replace the process; ``litemq worker``
                 does so.
-            LiteMQError: A consumer failed for good, for example with ``TopicNotFoundError``.
+            TopicNotFoundError: A topic does not exist, and the brokers do not create topics.
+            LiteMQError: A consumer failed for good.
             ClientClosedError: The client is not open.
         """
-        worker = self._worker(concurrency, shutdown_timeout, recycle_after)
+        worker = self._worker(concurrency, shutdown_timeout, recycle_after, handlers, on_ready)
         with on_signals(worker.stop):
             await worker.run()
 

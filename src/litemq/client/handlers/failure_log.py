@@ -14,11 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from litemq.client.handlers.outcome import judge_failure
 from litemq.client.handlers.subscription import Subscription
 from litemq.client.messages.message import Message
-from litemq.client.settling.ack_policy import Failure, SettlePolicy, Verdict, decide_outcome, one_line
+from litemq.client.settling.ack_policy import Failure, Verdict, one_line
 from litemq.client.settling.retry_policy import Retry
-from litemq.client.settling.run_limits import retry_policy_for
 
 __all__ = ["log_failure"]
 
@@ -32,25 +32,20 @@ _LOG = logging.getLogger(__name__)
 def log_failure(subscription: Subscription, messages: Sequence[Message], error: Exception) -> None:
     """Log that a call with ``messages`` ended with ``error``, and what becomes of them."""
     for message in messages:
-        retry = retry_policy_for(message.properties, subscription.retry)
-        verdict, failure = decide_outcome(
-            SettlePolicy(subscription.ack_policy, retry),
-            error,
-            message.attempt,
-            is_undecodable=message.undecodable is error,
-        )
+        verdict, failure, is_last = judge_failure(subscription.settle_policy, message, error)
         is_first = message is messages[0]  # of a batch, one traceback is enough
         if verdict is not Verdict.FAIL:
             done = "it is acknowledged" if verdict is Verdict.ACK else "the handler settles it"
             _LOG.error("%s failed with %r; %s", subscription.name, message, done, exc_info=_shown(error, is_first))
-        elif failure.is_final or message.attempt > failure.max_retries:
+        elif is_last:
             _LOG.error(
-                "%s failed for good with %r, %s: it goes to the dead letters (litemq dlq show %s %s)",
+                "%s failed for good with %r, %s: it goes to the dead letters (litemq dlq show %s %s --group %s)",
                 subscription.name,
                 message,
                 _reason(message, failure),
                 message.topic,
                 message.message_id,
+                subscription.group_id,
                 exc_info=_shown(error, is_first),
             )
         elif isinstance(error, Retry):

@@ -139,7 +139,9 @@ class Runner:
                     await self._calls(messages)
                 except Exception as error:
                     failure = error
+                    await self._send_failure(messages, error)
                     raise
+                await self._send_results(messages)
         except asyncio.CancelledError:
             if self._breaker is not None:
                 self._breaker.forget(period)
@@ -153,6 +155,16 @@ class Runner:
                 self._plugins.consumed(message, loop.time() - began)
         else:
             self._failed(messages, period, failure)
+
+    async def _send_results(self, messages: list[Message]) -> None:
+        if self._subscription.results is not None:
+            for message in messages:
+                await self._subscription.results.on_success(message)
+
+    async def _send_failure(self, messages: list[Message], error: Exception) -> None:
+        if self._subscription.results is not None:
+            for message in messages:
+                await self._subscription.results.on_failure(message, error, self._subscription.settle_policy)
 
     def _failed(self, messages: list[Message], period: BreakerPeriod, failure: Exception) -> None:
         log_failure(self._subscription, messages, failure)

@@ -10,7 +10,8 @@ from typing import Any, Final, TypedDict, get_args
 
 from litemq.client.config import ConsumeMode
 from litemq.client.handlers.breaker import FailureLimits
-from litemq.client.settling.ack_policy import AckPolicy
+from litemq.client.handlers.result_sender import ResultSender
+from litemq.client.settling.ack_policy import AckPolicy, SettlePolicy
 from litemq.client.settling.retry_policy import RetryPolicy
 from litemq.client.times import seconds
 from litemq.errors import InvalidArgumentError
@@ -85,11 +86,17 @@ class Subscription:
     retry: RetryPolicy
     batch: int | None
     batch_wait: float
+    results: ResultSender | None = None  # of a task
+    result_ttl_ms: int = 0
 
     @property
     def name(self) -> str:
         """The name in logs and errors."""
         return f"{getattr(self.handler, '__name__', 'a handler')} of {self.topic}"
+
+    @property
+    def settle_policy(self) -> SettlePolicy:
+        return SettlePolicy(self.ack_policy, self.retry)
 
     @property
     def default_concurrency(self) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from litemq.client.consuming.consumer import Consumer
 from litemq.client.extensions.middleware import Middleware
@@ -37,9 +37,10 @@ class Worker:
         concurrency: int | None,
         shutdown_timeout: float,
         recycle_after: int | None,
-        prepare: Callable[[], Awaitable[None]],
+        prepare: Callable[[], Coroutine[Any, Any, None]],
+        on_ready: Callable[[], None] | None = None,
     ) -> None:
-        """``prepare`` is awaited before the first message is taken."""
+        """``prepare`` is awaited before the first message is taken; then ``on_ready`` is called."""
         self._consume = consume
         self._subscriptions = tuple(subscriptions)
         self._layers = tuple(layers)
@@ -48,6 +49,7 @@ class Worker:
         self._shutdown_timeout = shutdown_timeout
         self._recycle_after = _MAX_STUCK if recycle_after is None else recycle_after
         self._prepare = prepare
+        self._on_ready = on_ready
         self._threads = HandlerThreads()
         self._runners: list[Runner] = []
         self._stopping = asyncio.Event()
@@ -79,7 +81,8 @@ class Worker:
         """
         consumers: list[Consumer] = []
         tasks: list[asyncio.Task[None]] = []
-        await self._prepare()
+        if not await self._is_prepared():
+            return
         try:
             for each in self._subscriptions:
                 concurrency = each.concurrency or self._concurrency or each.default_concurrency
@@ -96,6 +99,8 @@ class Worker:
                     )
                 )
             tasks += [asyncio.create_task(runner.run()) for runner in self._runners]
+            if self._on_ready is not None:
+                self._on_ready()
             await self._until_stopped(tasks)
             await self._drain(tasks)
         finally:
@@ -111,6 +116,18 @@ class Worker:
             raise HandlerStuckError(
                 "calls exceeded their time limit and cannot be stopped: replace this process, as `litemq worker` does"
             )
+
+    async def _is_prepared(self) -> bool:
+        """Prepare; return ``False`` if ``stop`` came first, as it may while no broker answers."""
+        preparing = asyncio.create_task(self._prepare())
+        try:
+            await self._until_stopped([preparing])
+            if preparing.done():
+                preparing.result()
+            return not self._stopping.is_set()
+        finally:
+            preparing.cancel()
+            await asyncio.wait([preparing])
 
     async def _until_stopped(self, tasks: list[asyncio.Task[None]]) -> None:
         """Wait for ``stop``, or for the end of one runner."""
@@ -132,6 +149,9 @@ class Worker:
     def _check_stuck(self) -> None:
         stuck = self._threads.stuck + sum(runner.stuck for runner in self._runners)
         if stuck >= self._recycle_after and not self._is_worn:
-            _LOG.error("%d calls exceeded their time limit and cannot be stopped: replace this process", stuck)
+            if self._stopping.is_set():
+                _LOG.warning("calls that cannot be stopped end with the process: %d", stuck)
+            else:
+                _LOG.error("calls exceeded their time limit and cannot be stopped: %d; replace this process", stuck)
             self._is_worn = True
             self._stop_taking()

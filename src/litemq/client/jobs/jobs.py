@@ -317,8 +317,8 @@ class Jobs:
 
     def _definition(self, topic: str, body: Any, job_id: str, options: JobOptions) -> JobDefinition:
         definition = JobDefinition(id=check_name(job_id, "job"), topic=check_name(topic))
-        set_options(definition, options)
         set_body(definition, body, self._serializers)
+        set_options(definition, options)  # last: its property ``content-type`` takes precedence, as in a send
         return definition
 
     async def _find(self, job_id: str) -> Job | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from litemq.client.labels import property_pairs
 from litemq.client.times import seconds, to_ms
 from litemq.errors import InvalidArgumentError
 from litemq.format.timer_batches import BATCH_ID, MAX_BATCH_ID_BYTES
@@ -98,4 +99,4 @@ def with_batch_id(properties: Mapping[str, str] | None, batch_id: str) -> Mappin
     """Return ``properties`` with the batch id added."""
     if not isinstance(batch_id, str) or len(batch_id.encode()) > MAX_BATCH_ID_BYTES:
         raise InvalidArgumentError(f"batch_id={batch_id!r}: choose a string of at most {MAX_BATCH_ID_BYTES} bytes")
-    return {**(properties or {}), BATCH_ID: batch_id}
+    return {**dict(property_pairs(properties or {})), BATCH_ID: batch_id}

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from litemq.client.messages.model import model_of
 from litemq.client.messages.serializers import CONTENT_TYPE, Serializers
 from litemq.client.settling.ack_policy import AckPolicy, Failure, SettlePolicy, Verdict, decide_outcome, one_line
 from litemq.client.settling.retry_policy import Retry, RetryPolicy, retry_delay
@@ -21,6 +22,8 @@ from litemq.format.messages import MessageFields
 from litemq.types import BodyCodec, DeadReason
 
 __all__ = ["Message", "Source"]
+
+T = TypeVar("T")
 
 
 class Source(Protocol):
@@ -110,6 +113,25 @@ class Message:
         """The body, decoded by the topic's serializer."""
         try:
             return self._source.serializers.loads(self.topic, self.body, self._fields.properties.get(CONTENT_TYPE, ""))
+        except (SerializationError, BodyCodecError) as error:
+            self._undecodable = error
+            raise
+
+    def decode(self, declared: type[T]) -> T:
+        """Return the body as a value of the type ``declared``: ``message.decode(Order)``.
+
+        Args:
+            declared: A pydantic model, a dataclass, or a standard type such as ``datetime``.
+
+        Raises:
+            SerializationError: The body is no such value.
+            InvalidArgumentError: The type cannot be written as JSON.
+            MissingExtraError: The extra ``pydantic`` is not installed.
+        """
+        model = model_of(declared)
+        try:
+            content_type = self._fields.properties.get(CONTENT_TYPE, "")
+            return self._source.serializers.loads_as(model, self.topic, self.body, content_type)
         except (SerializationError, BodyCodecError) as error:
             self._undecodable = error
             raise

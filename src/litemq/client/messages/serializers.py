@@ -6,17 +6,14 @@ The message property ``content-type`` names the format.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeVar
 
+from litemq.client.messages.model import Model
 from litemq.errors import LiteMQError, MissingExtraError, SerializationError
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    ModelT = TypeVar("ModelT", bound=BaseModel)
-else:
-    ModelT = TypeVar("ModelT")
+T = TypeVar("T")
+R = TypeVar("R")
 
 __all__ = ["CONTENT_TYPE", "Bytes", "Json", "Model", "MsgPack", "Serializer", "Serializers", "Text"]
 
@@ -70,7 +67,8 @@ class Json:
     content_type = "application/json"
 
     def dumps(self, value: Any, /) -> bytes:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        # NaN and infinity are no JSON: other languages could not read them.
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
     def loads(self, body: bytes, /) -> Any:
         return json.loads(body)
@@ -94,23 +92,6 @@ class MsgPack:
 
     def loads(self, body: bytes, /) -> Any:
         return self._msgpack.unpackb(body)
-
-
-class Model(Generic[ModelT]):
-    """Instances of one pydantic model, as JSON."""
-
-    content_type = "application/json"
-
-    def __init__(self, model: type[ModelT]) -> None:
-        self._model = model
-
-    def dumps(self, value: Any, /) -> bytes:
-        if not isinstance(value, self._model):
-            raise TypeError(f"expected {self._model.__name__}, got {type(value).__name__}")
-        return value.model_dump_json().encode()
-
-    def loads(self, body: bytes, /) -> ModelT:
-        return self._model.model_validate_json(body)
 
 
 class Serializers:
@@ -144,13 +125,24 @@ class Serializers:
             raise
         except Exception as error:
             raise SerializationError(
-                f"topic {topic!r}: {type(serializer).__name__} cannot write a {type(value).__name__}: {error}. "
-                "Send bytes, a string or a JSON value, or choose a serializer for the topic"
+                f"topic {topic!r}: {type(serializer).__name__} cannot write a value of type {type(value).__name__}: "
+                f"{error}. {_advice(serializer)}"
             ) from error
+
+    def loads_as(self, model: Model[T], topic: str, body: bytes, content_type: str) -> T:
+        """Deserialize ``body`` as a value of the type of ``model``.
+
+        A body without a content type is JSON, unless the type is ``bytes``.
+        """
+        if _media_type(content_type) in ("", model.content_type) and model.declared is not bytes:
+            return _loaded(topic, model, lambda: model.loads(body))
+        value = self.loads(topic, body, content_type)
+        return _loaded(topic, model, lambda: model.check(value))
 
     def loads(self, topic: str, body: bytes, content_type: str) -> Any:
         """Deserialize ``body`` with the serializer of the topic, or else of ``content_type``."""
         serializer = self._by_topic.get(topic)
+        content_type = _media_type(content_type)
         if serializer is None or (content_type and serializer.content_type != content_type):
             serializer = self._by_content_type.get(content_type)
             if serializer is None and content_type == MsgPack.content_type:
@@ -160,11 +152,33 @@ class Serializers:
                     f"topic {topic!r}: no serializer for {content_type!r}: "
                     "use message.body, or choose a serializer for the topic"
                 )
-        try:
-            return serializer.loads(body)
-        except LiteMQError:
-            raise
-        except Exception as error:
-            raise SerializationError(
-                f"topic {topic!r}: {type(serializer).__name__} cannot read the body: {error}"
-            ) from error
+        return _loaded(topic, serializer, lambda: serializer.loads(body))
+
+
+def _loaded(topic: str, serializer: Serializer, load: Callable[[], R]) -> R:
+    try:
+        return load()
+    except LiteMQError:
+        raise
+    except Exception as error:
+        what = f"the body is no valid {serializer.name}" if isinstance(serializer, Model) else ""
+        what = what or f"{type(serializer).__name__} cannot read the body"
+        raise SerializationError(f"topic {topic!r}: {what}: {error}") from error
+
+
+def _media_type(content_type: str) -> str:
+    """Return ``content_type`` without ``charset=utf-8`` and other parameters."""
+    if ";" not in content_type:
+        return content_type
+    media_type, *parameters = (part.strip().lower() for part in content_type.split(";"))
+    charset = next((part[8:].strip("\"' ") for part in parameters if part.startswith("charset=")), "utf-8")
+    return media_type if charset in ("utf-8", "utf8", "us-ascii") else content_type
+
+
+def _advice(serializer: Serializer) -> str:
+    if isinstance(serializer, Model):
+        return f"Send a value of type {serializer.name}"
+    return (
+        "Send bytes, a string or a JSON value; for dataclasses, pydantic models, dates and other types, use "
+        "mq.topic(name, type)"
+    )

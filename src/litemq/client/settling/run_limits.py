@@ -9,7 +9,7 @@ from typing import Final
 from litemq.client.settling.retry_policy import RetryPolicy
 from litemq.types import RETRIES_PROPERTY, TIMEOUT_PROPERTY
 
-__all__ = ["retry_policy_for", "time_limit_for"]
+__all__ = ["number_property", "retry_policy_for", "time_limit_for"]
 
 _MAX_TIMEOUT_MS: Final = 86_400_000
 _MAX_RETRIES: Final = 1_000
@@ -18,7 +18,7 @@ _MAX_RETRIES: Final = 1_000
 def time_limit_for(properties: Sequence[Mapping[str, str]], limit: float | None) -> float | None:
     """Return the timeout of a handler call in seconds: its only message's, or else ``limit``."""
     if len(properties) == 1:
-        timeout_ms = _number(properties[0], TIMEOUT_PROPERTY, _MAX_TIMEOUT_MS)
+        timeout_ms = number_property(properties[0], TIMEOUT_PROPERTY, _MAX_TIMEOUT_MS)
         if timeout_ms:
             return timeout_ms / 1000
     return limit
@@ -26,11 +26,11 @@ def time_limit_for(properties: Sequence[Mapping[str, str]], limit: float | None)
 
 def retry_policy_for(properties: Mapping[str, str], retry: RetryPolicy) -> RetryPolicy:
     """Return ``retry`` with the number of retries that the message's properties name, if any."""
-    max_retries = _number(properties, RETRIES_PROPERTY, _MAX_RETRIES)
+    max_retries = number_property(properties, RETRIES_PROPERTY, _MAX_RETRIES)
     return retry if max_retries is None else replace(retry, max_retries=max_retries)
 
 
-def _number(properties: Mapping[str, str], name: str, limit: int) -> int | None:
+def number_property(properties: Mapping[str, str], name: str, limit: int = 10**11) -> int | None:
     """Return the property ``name`` as a number.
 
     ``None`` if it is missing, malformed or above ``limit``.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from litemq.client.admin import AsyncAdmin
 from litemq.client.engine.archives import ArchiveInfo
@@ -17,7 +17,7 @@ from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPla
 from litemq.client.sync.loop_thread import LoopThread
 from litemq.client.sync.messages import SyncMessage
 from litemq.errors import PartialAnswerError
-from litemq.types import ArchivedChoice, Priorities, WhenFull
+from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, WhenFull
 
 __all__ = ["Admin"]
 
@@ -37,6 +37,7 @@ class Admin:
         brokers: Sequence[str] | None = None,
         priorities: bool | Priorities = False,
         ttl: float | timedelta | None = None,
+        retention: float | timedelta | None = None,
         max_backlog: int = 0,
         when_full: WhenFull = "reject",
         archived: ArchivedChoice = "no",
@@ -54,6 +55,8 @@ class Admin:
             priorities: ``strict`` (or ``True``) or ``weighted``: each queue has eight priority
                 classes.
             ttl: Seconds after which messages without a TTL expire. Default: never.
+            retention: The maximum age of messages in seconds. The broker's own limits apply, too.
+                Default: only those.
             max_backlog: The most messages of a queue that the slowest group may leave unread; 0:
                 the broker's limit.
             when_full: What happens to messages above ``max_backlog``: ``reject`` or
@@ -79,6 +82,7 @@ class Admin:
                 brokers=brokers,
                 priorities=priorities,
                 ttl=ttl,
+                retention=retention,
                 max_backlog=max_backlog,
                 when_full=when_full,
                 archived=archived,
@@ -95,6 +99,7 @@ class Admin:
         *,
         priorities: Literal["strict", "weighted"] | None = None,
         ttl: float | timedelta | None = None,
+        retention: float | timedelta | None = None,
         max_backlog: int | None = None,
         when_full: WhenFull | None = None,
         archived: ArchivedChoice | None = None,
@@ -102,6 +107,8 @@ class Admin:
         check_after: float | timedelta | None = None,
         check_every: float | timedelta | None = None,
         max_checks: int | None = None,
+        schema: Mapping[str, Any] | None = None,
+        compatibility: CompatibilityChoice | None = None,
     ) -> TopicInfo:
         """Change the named settings of a topic on all its brokers. Other settings stay unchanged.
 
@@ -109,8 +116,12 @@ class Admin:
             topic: The name of the topic.
             priorities: How the priority classes share a lease; only for topics created with
                 priorities.
-            ttl, max_backlog, when_full, archived, archive_wait: As in ``create_topic``.
+            ttl, retention, max_backlog, when_full: As in ``create_topic``.
+            archived, archive_wait: As in ``create_topic``.
             check_after, check_every, max_checks: As in ``create_topic``.
+            schema: The JSON schema of the bodies. ``mq.topic`` sets it from a type.
+            compatibility: With ``backward``, a new schema must accept all messages of the earlier
+                ones. ``none`` accepts any.
 
         Returns:
             The topic with its new settings.
@@ -118,6 +129,7 @@ class Admin:
         Raises:
             InvalidArgumentError: An argument is invalid, or the topic was created without
                 priorities.
+            IncompatibleSchemaError: Stored messages may not be readable with ``schema``.
             TopicNotFoundError: The topic does not exist.
             NoRouteError, NetworkError: No broker can be reached.
         """
@@ -126,6 +138,7 @@ class Admin:
                 topic,
                 priorities=priorities,
                 ttl=ttl,
+                retention=retention,
                 max_backlog=max_backlog,
                 when_full=when_full,
                 archived=archived,
@@ -133,6 +146,8 @@ class Admin:
                 check_after=check_after,
                 check_every=check_every,
                 max_checks=max_checks,
+                schema=schema,
+                compatibility=compatibility,
             )
         )
 
@@ -328,7 +343,8 @@ class Admin:
             group_id: The consumer group.
 
         Raises:
-            InvalidArgumentError: The group does not exist, or its name is invalid.
+            GroupNotFoundError: The group does not exist.
+            InvalidArgumentError: The name of the group is invalid.
             PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
         """
@@ -345,6 +361,8 @@ class Admin:
         shift: int | None = None,
     ) -> ResetPlan:
         """Return what a reset of a group's offsets to one target would change, and change nothing.
+
+        A group that does not exist yet can be reset: its first consumer starts there.
 
         Args:
             topic: The name of the topic.
@@ -388,7 +406,9 @@ class Admin:
             reset_id: The reset. Default: the latest one.
 
         Raises:
-            InvalidArgumentError: The reset does not exist, or it has already been undone.
+            ResetNotFoundError: The reset does not exist.
+            InvalidArgumentError: The reset has already been undone.
+            GroupNotFoundError: The group does not exist.
             TopicNotFoundError: The topic does not exist.
             NoRouteError, NetworkError: No broker can be reached.
         """
@@ -407,7 +427,9 @@ class Admin:
             The changes. They are a reset themselves, and can be undone.
 
         Raises:
-            InvalidArgumentError: The reset does not exist, or it has already been undone.
+            ResetNotFoundError: The reset does not exist.
+            InvalidArgumentError: The reset has already been undone.
+            GroupNotFoundError: The group does not exist.
             GroupBusyError: The group has consumers, or leased messages, and ``force`` is not set.
             TopicNotFoundError: The topic does not exist.
             NoRouteError, NetworkError: No broker can be reached.
@@ -421,7 +443,8 @@ class Admin:
             group_id: The consumer group.
 
         Raises:
-            InvalidArgumentError: The group does not exist, or its name is invalid.
+            GroupNotFoundError: The group does not exist.
+            InvalidArgumentError: The name of the group is invalid.
             PartialAnswerError: A broker did not answer. The others have made the change.
             NoRouteError, NetworkError: No broker can be reached.
         """
@@ -434,7 +457,8 @@ class Admin:
             group_id: The consumer group.
 
         Raises:
-            InvalidArgumentError: The group does not exist, or its name is invalid.
+            GroupNotFoundError: The group does not exist.
+            InvalidArgumentError: The name of the group is invalid.
             PartialAnswerError: A broker did not answer. The others have made the change.
             NoRouteError, NetworkError: No broker can be reached.
         """
@@ -448,7 +472,8 @@ class Admin:
 
         Raises:
             GroupBusyError: The group has consumers, or leased messages.
-            InvalidArgumentError: The group does not exist, or its name is invalid.
+            GroupNotFoundError: The group does not exist.
+            InvalidArgumentError: The name of the group is invalid.
             NoRouteError, NetworkError: No broker can be reached.
         """
         self._thread.run(self._wrapped.delete_group(group_id))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
@@ -12,22 +11,25 @@ from litemq.client.async_client import AsyncClient
 from litemq.client.engine.job_options import CatchUpRule, OverlapRule
 from litemq.client.extensions.middleware import Middleware
 from litemq.client.extensions.plugins import Plugin
+from litemq.client.handlers.parameters import call_with_messages
 from litemq.client.handlers.signals import on_signals
 from litemq.client.handlers.subscription import HandlerOptions, Subscription
 from litemq.client.messages.message import Message
 from litemq.client.sync.loop_thread import LoopThread
 from litemq.client.sync.messages import SyncMessage
 from litemq.client.sync.tasks import Task
+from litemq.client.sync.typed_topics import Topic
 from litemq.errors import InvalidArgumentError
 
 __all__ = ["SyncApp"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-SyncHandlerT = TypeVar("SyncHandlerT", bound=Callable[[SyncMessage], object])
-SyncBatchHandlerT = TypeVar("SyncBatchHandlerT", bound=Callable[[list[SyncMessage]], object])
+T = TypeVar("T")
+HandlerT = TypeVar("HandlerT", bound=Callable[..., object])
 
 _WORKERS = "workers"
+_RESULT_TTL_S = 86_400.0
 
 
 class SyncApp:
@@ -42,7 +44,7 @@ class SyncApp:
     @overload
     def subscriber(
         self, topic: str, *, group_id: str, **options: Unpack[HandlerOptions]
-    ) -> Callable[[SyncHandlerT], SyncHandlerT]: ...
+    ) -> Callable[[HandlerT], HandlerT]: ...
 
     @overload
     def subscriber(
@@ -53,7 +55,7 @@ class SyncApp:
         batch: int,
         batch_wait: float | timedelta = ...,
         **options: Unpack[HandlerOptions],
-    ) -> Callable[[SyncBatchHandlerT], SyncBatchHandlerT]: ...
+    ) -> Callable[[HandlerT], HandlerT]: ...
 
     def subscriber(
         self,
@@ -66,7 +68,9 @@ class SyncApp:
     ) -> Callable[[Any], Any]:
         """Declare a handler: ``@mq.subscriber("orders", group_id="billing")``.
 
-        ``run`` calls it with each message.
+        ``run`` calls it with each message. If its parameter has another type than ``Message``, such
+        as ``order: Order``, it is called with the body as a value of this type; a second parameter
+        ``message: Message`` gets the message.
 
         Args:
             topic: The topic to read.
@@ -80,29 +84,57 @@ class SyncApp:
             The decorator, which returns the function unchanged.
 
         Raises:
-            InvalidArgumentError: An argument is invalid, or the group has a handler for the topic.
+            InvalidArgumentError: An argument is invalid, the group has a handler for the topic, or
+                the body cannot be decoded to the type of the parameter.
+            MissingExtraError: The type of the parameter needs the extra ``pydantic``.
         """
         more: Any = {} if batch is None else {"batch": batch, "batch_wait": batch_wait}
         subscribe = self._wrapped.subscriber(topic, group_id=group_id, **more, **options)
 
-        def wrap(handler: Callable[[Any], object]) -> Callable[[Any], object]:
+        def wrap(handler: Callable[..., object]) -> Callable[..., object]:
             _refuse_coroutine(handler)
+            decoded = call_with_messages(handler, is_batch=batch is not None)
 
-            @functools.wraps(handler)
             def call(given: Any) -> object:
-                return handler([self._wrap(each) for each in given] if isinstance(given, list) else self._wrap(given))
+                return decoded([self._wrap(each) for each in given] if isinstance(given, list) else self._wrap(given))
 
+            call.__name__ = getattr(handler, "__name__", "a handler")
             subscribe(call)
             return handler
 
         return wrap
+
+    def topic(self, name: str, declared: type[T]) -> Topic[T]:
+        """Return a topic whose bodies are values of one type: ``mq.topic("orders", Order)``.
+
+        Its JSON schema is stored at the topic when the handle is first used. A later type must be
+        able to read all stored messages. ``message.value`` of the topic's messages has the type,
+        too.
+
+        Args:
+            name: The name of the topic.
+            declared: A pydantic model, a dataclass, or a standard type such as ``datetime``.
+
+        Raises:
+            InvalidArgumentError: The type cannot be written as JSON, or this client uses the topic
+                with another type.
+            MissingExtraError: The extra ``pydantic`` is not installed.
+        """
+        return Topic(self._wrapped.topic(name, declared), self._thread, self.subscriber)
 
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
     @overload
     def task(
-        self, function: None = None, /, *, topic: str = ..., group_id: str = ..., **options: Unpack[HandlerOptions]
+        self,
+        function: None = None,
+        /,
+        *,
+        topic: str = ...,
+        group_id: str = ...,
+        result_ttl: float | timedelta | None = ...,
+        **options: Unpack[HandlerOptions],
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(
@@ -112,6 +144,7 @@ class SyncApp:
         *,
         topic: str = "",
         group_id: str = _WORKERS,
+        result_ttl: float | timedelta | None = _RESULT_TTL_S,
         **options: Unpack[HandlerOptions],
     ) -> Any:
         """Declare a task: ``@mq.task(max_retries=5)``.
@@ -122,6 +155,7 @@ class SyncApp:
             function: The function, if the decorator is used without parentheses.
             topic: The topic of the calls. Default: ``tasks-module.function``.
             group_id: The consumer group of the workers.
+            result_ttl: Seconds for which results are kept, up to 30 days; ``None``: there are none.
             options: The fields of ``HandlerOptions``. The default mode is ``lease``.
 
         Returns:
@@ -130,7 +164,7 @@ class SyncApp:
         Raises:
             InvalidArgumentError: An argument is invalid, or the group has a handler for the topic.
         """
-        declare = self._wrapped.task(topic=topic, group_id=group_id, **options)
+        declare = self._wrapped.task(topic=topic, group_id=group_id, result_ttl=result_ttl, **options)
 
         def wrap(function: Callable[..., Any]) -> Task[..., Any]:
             _refuse_coroutine(function)
@@ -213,27 +247,38 @@ class SyncApp:
         return self._wrapped.subscriptions
 
     def run(
-        self, *, concurrency: int | None = None, shutdown_timeout: float | None = None, recycle_after: int | None = None
+        self,
+        *,
+        concurrency: int | None = None,
+        shutdown_timeout: float | None = None,
+        recycle_after: int | None = None,
+        handlers: Sequence[Subscription] | None = None,
+        on_ready: Callable[[], None] | None = None,
     ) -> None:
         """Run the declared handlers until SIGINT or SIGTERM.
 
-        The first signal lets running calls finish, and returns the remaining messages. The second
-        one cancels them.
+        Creates their topics first, if the brokers create topics. The first signal lets running
+        calls finish, and returns the remaining messages. The second one cancels them.
 
         Args:
             concurrency: Concurrent calls of each handler that was declared without ``concurrency``.
             shutdown_timeout: Seconds for running calls to finish. Default: ``shutdown_timeout_ms``.
             recycle_after: Stop after this many calls that exceeded their time limit and cannot be
                 cancelled. Default: 16.
+            handlers: Run only these of ``subscriptions``. Default: all.
+            on_ready: Called on the client's event loop when the handlers take messages.
 
         Raises:
             InvalidArgumentError: No handler is declared.
             HandlerStuckError: ``recycle_after`` was reached. Replace the process; ``litemq worker``
                 does so.
-            LiteMQError: A consumer failed for good, for example with ``TopicNotFoundError``.
+            TopicNotFoundError: A topic does not exist, and the brokers do not create topics.
+            LiteMQError: A consumer failed for good.
             ClientClosedError: The client is not open.
         """
-        worker = self._wrapped._worker(concurrency, shutdown_timeout, recycle_after)  # noqa: SLF001
+        worker = self._wrapped._worker(  # noqa: SLF001
+            concurrency, shutdown_timeout, recycle_after, handlers, on_ready
+        )
         with on_signals(lambda: self._thread.call_soon(worker.stop)):
             self._thread.run(worker.run())
 

@@ -109,6 +109,7 @@ class SyncDeadLetters:
             most: Return at most this many.
 
         Raises:
+            GroupNotFoundError: No topic and no group has this name.
             InvalidArgumentError: An argument is invalid.
             PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
@@ -150,6 +151,7 @@ class SyncDeadLetters:
             group_id: Only those of this group.
 
         Raises:
+            GroupNotFoundError: No topic and no group has this name.
             InvalidArgumentError: An argument is invalid.
             PartialAnswerError: A broker did not answer. The error has the answer of the others.
             NoRouteError, NetworkError: No broker can be reached.
@@ -192,6 +194,7 @@ class SyncDeadLetters:
             closes.
 
         Raises:
+            GroupNotFoundError: No topic and no group has this name.
             InvalidArgumentError: An argument is invalid.
             OverloadedError: Too many redrives run on a broker.
             NoRouteError, NetworkError: No broker can be reached.
@@ -242,6 +245,7 @@ class SyncDeadLetters:
             The running purge.
 
         Raises:
+            GroupNotFoundError: No topic and no group has this name.
             InvalidArgumentError: An argument is invalid.
             OverloadedError: Too many redrives run on a broker.
             NoRouteError, NetworkError: No broker can be reached.

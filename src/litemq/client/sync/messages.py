@@ -10,7 +10,7 @@ import concurrent.futures
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from litemq.client.messages.message import Message
 from litemq.client.settling.ack_policy import AckPolicy, Failure
@@ -19,6 +19,8 @@ from litemq.client.sync.loop_thread import LoopThread
 from litemq.errors import LiteMQError
 
 __all__ = ["SyncMessage"]
+
+T = TypeVar("T")
 
 
 class SyncMessage:
@@ -48,6 +50,19 @@ class SyncMessage:
     def value(self) -> Any:
         """The body, decoded by the topic's serializer."""
         return self._wrapped.value
+
+    def decode(self, declared: type[T]) -> T:
+        """Return the body as a value of the type ``declared``: ``message.decode(Order)``.
+
+        Args:
+            declared: A pydantic model, a dataclass, or a standard type such as ``datetime``.
+
+        Raises:
+            SerializationError: The body is no such value.
+            InvalidArgumentError: The type cannot be written as JSON.
+            MissingExtraError: The extra ``pydantic`` is not installed.
+        """
+        return self._wrapped.decode(declared)
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -8,20 +8,20 @@ from typing import Final, NamedTuple
 from litemq.client.config import ClientConfig, DurabilityName, durability_level
 from litemq.client.engine.transactions import TransactionEngine
 from litemq.client.identity import MessageIds
+from litemq.client.labels import property_pairs, strings
+from litemq.client.messages.body_compression import BodyCompression
 from litemq.client.messages.delivery_options import NO_OPTIONS, delivery_options, with_batch_id
 from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 from litemq.client.messages.serializers import Serializers
 from litemq.errors import InvalidArgumentError
-from litemq.format.compression import compress
 from litemq.format.limits import RecordLimits
 from litemq.format.record_encode import RecordTemplate
 from litemq.format.transactions import transaction_name
-from litemq.types import BodyCodec, Durability, MessageType, check_name
+from litemq.types import Durability, MessageType, check_name
 
 __all__ = ["Half", "HalfMessages", "TransactionProgress"]
 
 _MAX_TEMPLATES: Final = 256
-_CODECS: Final = {"none": BodyCodec.NONE, "lz4": BodyCodec.LZ4, "zstd": BodyCodec.ZSTD}
 _TRANSACTION: Final = MessageType.TRANSACTION
 
 _TemplateKey = tuple[str, Durability, tuple[str, ...], tuple[tuple[str, str], ...], int]
@@ -58,7 +58,7 @@ class HalfMessages:
         self._config = config
         self._serializers = serializers
         self._ids = MessageIds()
-        self._codec = _CODECS[config.compression_type]
+        self._compression = BodyCompression(config)
         self._templates: dict[_TemplateKey, RecordTemplate] = {}
 
     async def prepare(
@@ -85,8 +85,8 @@ class HalfMessages:
             delivery = delivery_options(
                 now_ms, message.delay, message.deliver_at, message.ttl, message.priority, message.delay_level
             )
-        keys = (message.keys,) if isinstance(message.keys, str) else tuple(message.keys)
-        tags = (message.tags,) if isinstance(message.tags, str) else tuple(message.tags)
+        keys, tags = strings(message.keys, "keys"), strings(message.tags, "tags")
+        given = dict(property_pairs(message.properties))
         position = await self._engine.choose_queue(
             topic, progress.broker, message.ordering_key, keys, delivery.priority
         )
@@ -97,13 +97,9 @@ class HalfMessages:
         message_id, born = self._ids.next()
         transaction_id = progress.transaction_id or transaction_name(progress.group_id, message_id, position.broker)
         body, content_type = self._serializers.dumps(topic, message.body)
-        codec = BodyCodec.NONE
-        if self._codec is not BodyCodec.NONE and len(body) >= self._config.compression_min_bytes:
-            smaller = compress(body, self._codec)
-            if len(smaller) < len(body):
-                body, codec = smaller, self._codec
+        body, codec = self._compression.compress(body)
         properties = {
-            **(with_batch_id(message.properties, message.batch_id) if message.batch_id else message.properties),
+            **(with_batch_id(given, message.batch_id) if message.batch_id else given),
             **more,
         }
         if content_type:

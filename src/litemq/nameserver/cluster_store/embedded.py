@@ -64,7 +64,7 @@ class EmbeddedStore:
                 )  # SQLite would make it world-readable
             except OSError as error:
                 raise StorageError(
-                    f"cannot open {name}: {error.strerror}. Choose another data_path, or grant write permission"
+                    f"cannot open {name}: {error.strerror}. Choose another storage.data_path, or grant write permission"
                 ) from error
         with self._explained():
             connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=0.2)
@@ -89,7 +89,7 @@ class EmbeddedStore:
         if version > _VERSION:
             raise StorageError(
                 f"{self._path} has version {version}, this NameServer supports {_VERSION}: "
-                "upgrade the NameServer, or choose another data_path"
+                "upgrade the NameServer, or choose another storage.data_path"
             )
 
     def _read(self, connection: sqlite3.Connection) -> list[StoredBroker]:
@@ -126,7 +126,7 @@ class EmbeddedStore:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise StoreLockedError(
-                    f"another NameServer has {self._path} open: stop it, or choose another data_path"
+                    f"another NameServer has {self._path} open: stop it, or choose another storage.data_path"
                 ) from error
             if code == sqlite3.SQLITE_FULL:
                 raise DiskFullError(f"the disk is full: free some space to write {self._path}") from error

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import InvalidArgumentError
+from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.batches.check import are_of_topic, check_batch
 from litemq.format.batches.producer_runs import find_batch_producer_runs
 from litemq.format.batches.stamp import QueueRuns, group_by_queue, queue_entries, stamp_batch
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
-from litemq.format.record import DELAY_TIME_AT, PRODUCER_BYTES_AT, STAMP_AT
+from litemq.format.record import DELAY_TIME_AT, PRODUCER_BYTES_AT, STAMP_AT, Problem
 from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, TopicCreated, TopicDeleted
 from litemq.proto.control_pb2 import Topic as WireTopic
@@ -115,7 +115,11 @@ def sent_batch(
     if max_queue >= topic.queues or min_queue < 0:
         wrong = max_queue if max_queue >= topic.queues else min_queue
         raise InvalidArgumentError(f"queue {wrong}: topic {topic.name!r} has {topic.queues} queues")
-    columns = check_batch(buffer, limits=limits)
+    try:
+        columns = check_batch(buffer, limits=limits)
+    except RecordFormatError as error:
+        _check_size(error, buffer, limits.max_record_bytes)
+        raise
     if len(columns) == 0:
         raise InvalidArgumentError("the batch is empty")
     if not are_of_topic(columns, topic.name.encode()):
@@ -130,6 +134,16 @@ def sent_batch(
         return Batch(columns, None, topic_id, queue_ids, RecordKind.MESSAGE, sent_to=topic_id)
     runs = group_by_queue(np.full(len(columns), topic_id), queue_ids)
     return Batch(columns, runs, topic_id, queue_ids, RecordKind.MESSAGE, sent_to=topic_id)
+
+
+def _check_size(error: RecordFormatError, buffer: bytearray, limit: int) -> None:
+    """Raise an error that names the setting, if ``error`` is that a record is too large."""
+    size = int.from_bytes(buffer[error.position : error.position + 4])
+    if error.problem == Problem.SIZE and size > limit:
+        raise InvalidArgumentError(
+            f"the message has {size} bytes with all its fields, and the broker's limit is {limit} bytes: send a "
+            "smaller one, or raise storage.max_record_size in the broker's configuration"
+        ) from error
 
 
 def _partly_held(columns: RecordColumns, topic_id: int, queue_ids: Longs | int, held: npt.NDArray[np.bool_]) -> Batch:

@@ -98,8 +98,8 @@ class LogDirectory:
             _LOG.warning("%s: slot %d is torn or damaged; %s", self._directory / "checkpoint", slot, instead)
         if before.segment_bytes not in (0, config.segment_bytes):
             raise StorageError(
-                f"{self._directory}: the log was written with segment_bytes={before.segment_bytes}, not "
-                f"{config.segment_bytes}, and cannot be changed: set segment_bytes={before.segment_bytes}"
+                f"{self._directory}: its segments have {before.segment_bytes} bytes, not {config.segment_bytes}, and "
+                f"the size cannot be changed: set storage.file_size = {before.segment_bytes}"
             )
         segments = find_segments(self._disk, segments_in, config.segment_bytes)
         if segments and segments[0].start > before.log_start and self._checkpoints.latest is not None:

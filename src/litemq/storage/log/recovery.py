@@ -51,8 +51,8 @@ def find_segments(disk: Disk, directory: Path, segment_bytes: int) -> list[Segme
             size = segment_path(directory, one).stat().st_size
             if other == one + size:
                 raise StorageError(
-                    f"{directory}: the log was written with segment_bytes={size}, not {segment_bytes}, "
-                    f"and cannot be changed: set segment_bytes={size}"
+                    f"{directory}: its segments have {size} bytes, not {segment_bytes}, and the size cannot be "
+                    f"changed: set storage.file_size = {size}"
                 )
             reason = f"the segment is missing; the next segment is {other:020d}"
             raise CorruptStoreError(str(directory), one + segment_bytes, reason)

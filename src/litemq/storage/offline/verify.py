@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from litemq.errors import CorruptStoreError
 from litemq.format.batches.stamp import QUEUE_ENTRY
 from litemq.format.crc import crc32c
-from litemq.proto.control_pb2 import Topic
+from litemq.proto.control_pb2 import Queue, Topic
 from litemq.storage.files.block_crcs import BLOCK_BYTES, crc_path
 from litemq.storage.files.disk import READ_ONLY
 from litemq.storage.log.checkpoint import Checkpoint, CheckpointFile
@@ -158,11 +158,13 @@ def _log_and_queues(
         records += len(window.columns)
         for _, control in decode_controls(window.columns):
             queues.add_topics([control.topic_created.topic, *(row.topic for row in control.snapshot_rows.rows)])
+            queues.add_starts(control.retention_crossed.queues)
         replay_into_queues(window, 0, queues)
         path = log.segment_of(window.base).file.path
         if path != current:
             on_file_checked(current)
             current = path
+    queues.finish()
     above = find_log_end(segments, end) - end if end < segments[-1].end else 0
     return len(segments), records, above
 
@@ -190,10 +192,20 @@ class _StoredQueues:
         self._applied = applied
         self._findings = findings
         self._names = {facts.topic_id: facts.name for facts in SYSTEM_TOPICS}
+        self._starts: dict[QueueKey, int] = {}
+        # For each batch with wrong entries: its queue, their queue offsets, the file, and the
+        # position that an entry of offset 0 would have in it.
+        self._wrong: list[tuple[QueueKey, npt.NDArray[np.int64], Path, int]] = []
 
     def add_topics(self, topics: list[Topic]) -> None:
         """Add the names of topics from control records."""
         self._names |= {topic.topic_id: topic.name for topic in topics if topic.topic_id}
+
+    def add_starts(self, queues: Iterable[Queue]) -> None:
+        """Add the start offsets of queues from a record of retention."""
+        for queue in queues:
+            key = QueueKey(queue.topic_id, queue.queue_id)
+            self._starts[key] = max(queue.least, self._starts.get(key, 0))
 
     def add(self, key: QueueKey, first: int, entries: npt.NDArray[np.void]) -> None:
         expected = entries[entries["log_offset"] < self._applied].astype(QUEUE_ENTRY, copy=False)
@@ -202,10 +214,20 @@ class _StoredQueues:
             return  # retention dropped the topic's creation, and no snapshot has been read yet
         path, offset, stored = self._files.raw(name, key.queue_id, first, expected.size)
         if stored != expected.tobytes():
-            pairs = zip(np.frombuffer(stored.ljust(expected.nbytes, b"\0"), QUEUE_ENTRY), expected, strict=True)
-            wrong = next(number for number, (one, other) in enumerate(pairs) if one.tobytes() != other.tobytes())
-            at = offset + wrong * QUEUE_ENTRY.itemsize
-            self._findings.append(Finding(str(path), at, "the entry does not match the log"))
+            rows = np.frombuffer(stored.ljust(expected.nbytes, b"\0"), np.uint8).reshape(-1, QUEUE_ENTRY.itemsize)
+            is_wrong = (rows != np.frombuffer(expected.tobytes(), np.uint8).reshape(rows.shape)).any(axis=1)
+            self._wrong.append((key, first + np.flatnonzero(is_wrong), path, offset - first * QUEUE_ENTRY.itemsize))
+
+    def finish(self) -> None:
+        """Report the first wrong entry of each batch. Call it after the last record.
+
+        Messages before the start of their queue are still in the log, but need no entry.
+        """
+        for key, queue_offsets, path, base in self._wrong:
+            needed = queue_offsets[queue_offsets >= self._starts.get(key, 0)]
+            if needed.size:
+                at = base + int(needed[0]) * QUEUE_ENTRY.itemsize
+                self._findings.append(Finding(str(path), at, "the entry does not match the log"))
 
 
 def _blocks(path: Path) -> Iterator[Finding]:

@@ -75,7 +75,10 @@ def start_offsets_after(
 
 
 def crossing_record(state: State, log_start: int, start_offsets: dict[QueueKey, int], at: int) -> Control:
-    """Build the control record that announces the cut at ``log_start``; ``at`` is now (ms)."""
+    """Build the control record that announces the cut at ``log_start``; ``at`` is now (ms).
+
+    If ``log_start`` is 0, the queues lose messages, but the log keeps all its segments.
+    """
     queues = [
         Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=offset)
         for key, offset in sorted(start_offsets.items())
@@ -93,7 +96,7 @@ def _unarchived(state: State, start_offsets: dict[QueueKey, int]) -> Iterable[Ar
 
 
 def _losses(state: State, start_offsets: dict[QueueKey, int]) -> Iterable[GroupLoss]:
-    for each in sorted(unread(state)):
+    for each in sorted(unread(state, {key.topic_id for key in start_offsets})):
         end = start_offsets.get(each.key, 0)
         messages = count_unread(state, each, end)
         if messages:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import NamedTuple
 
 from litemq.storage.state import QueueKey, State
@@ -19,14 +19,18 @@ class Unread(NamedTuple):
     begin: int
 
 
-def unread(state: State) -> Iterator[Unread]:
-    """Yield the queues with unread messages of every group. No other thread may change the state.
+def unread(state: State, topic_ids: Container[int] | None = None) -> Iterator[Unread]:
+    """Yield the queues with unread messages of every group, of all topics or of some.
+
+    No other thread may change the state.
 
     A group that has an offset in one queue of a topic reads all its queues. Archived messages are
     not at risk, so they do not count.
     """
     begun: dict[tuple[int, str], list[QueueKey]] = defaultdict(list)
     for group, key in state.group_offsets:
+        if topic_ids is not None and key.topic_id not in topic_ids:
+            continue
         begun[key.topic_id, group].append(key)
     for topic_id, group in sorted(begun):
         topic = state.topics.get(topic_id)

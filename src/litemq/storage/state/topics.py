@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Topic as WireTopic
-from litemq.types import Archived
+from litemq.types import Archived, Compatibility
 
 __all__ = [
     "CONTROL_TOPIC",
@@ -50,6 +50,9 @@ class TopicSettings(NamedTuple):
     check_after_ms: int = 0  # the time until the first check of a transaction's outcome
     check_every_ms: int = 0  # the time between further checks
     max_checks: int = 0
+    retention_ms: int = 0  # the maximum age of messages
+    schemas: tuple[str, ...] = ()  # JSON schemas of the bodies, oldest first
+    compatibility: int = Compatibility.BACKWARD  # of a new schema with the earlier ones
 
 
 NO_SETTINGS: Final = TopicSettings()
@@ -76,11 +79,15 @@ class Topic(NamedTuple):
     check_every_ms: int = 0
     max_checks: int = 0
     created_at: int = 0  # ms
+    retention_ms: int = 0
+    schemas: tuple[str, ...] = ()
+    compatibility: int = Compatibility.BACKWARD
 
     @classmethod
     def from_wire(cls, topic: WireTopic) -> Topic:
         """Convert a topic of a control record."""
-        return cls(*(getattr(topic, name) for name in cls._fields))
+        fields = {name: getattr(topic, name) for name in cls._fields}
+        return cls(**{**fields, "schemas": tuple(topic.schemas)})
 
     def to_wire(self) -> WireTopic:
         """Convert to a topic of a control record."""

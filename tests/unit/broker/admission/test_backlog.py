@@ -55,7 +55,7 @@ def test_a_full_queue_refuses_until_the_slowest_group_has_caught_up(by_topic: bo
             got = await ann.ask_for(100, from_latest=False)
             await ann.ack(*got[:-5])
             await ann.send(records(5, first=30))
-            with pytest.raises(BacklogFullError, match="max_backlog"):
+            with pytest.raises(BacklogFullError, match="--max-backlog NUMBER"):
                 await ann.send(records(1, first=35))
             await ann.ack(*got[-5:-1])
             await ann.send(records(4, first=35))

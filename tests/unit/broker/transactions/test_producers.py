@@ -239,9 +239,9 @@ def test_invalid_halves_are_refused(kind: Kind, tmp_path: Path) -> None:
             )
             assert (good, type(bad)) == (None, InvalidArgumentError), "what others do wrong is not one's own fault"
             await producer.send_halves(half(ONE, 1) + half(TWO))
-            with pytest.raises(InvalidArgumentError, match="max_transaction_messages"):
+            with pytest.raises(InvalidArgumentError, match="the maximum: begin another transaction"):
                 await producer.send_halves(half(ONE, 2))
-            with pytest.raises(OverloadedError, match="max_transactions"):
+            with pytest.raises(OverloadedError, match="transactions are open, the maximum"):
                 await producer.send_halves(half(THREE))
             with pytest.raises(InvalidArgumentError, match="job"):
                 await producer.commit("q/0/0/0")

@@ -8,7 +8,8 @@ from typer.testing import CliRunner, Result
 
 from litemq import Client
 from litemq.cli.main import app
-from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND, EXIT_USAGE
+from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND, EXIT_USAGE, exit_code
+from litemq.errors import GroupNotFoundError
 from litemq.testing import MemoryBroker
 
 
@@ -86,10 +87,8 @@ def test_which_errors_they_share(desk: Desk) -> None:
 def test_they_are_sent_on_after_a_look_at_the_plan(desk: Desk) -> None:
     plan = desk.run("dlq", "redrive", "orders", "--id", desk.ids[0])
     assert plan.exit_code == EXIT_FAILED
-    assert plan.stdout == "would send back 1 of 1 dead letters\nNothing was changed. Use --yes to apply.\n"
-    assert (
-        desk.run("dlq", "redrive", "orders", "--id", desk.ids[0], "--yes").stdout == "sent back 1 of 1 dead letters\n"
-    )
+    assert plan.stdout == "would send back 1 of 1 dead letter\nNothing was changed. Use --yes to apply.\n"
+    assert desk.run("dlq", "redrive", "orders", "--id", desk.ids[0], "--yes").stdout == "sent back 1 of 1 dead letter\n"
     done = desk.json("dlq", "redrive", "orders", "--rate", "0", "--yes")
     assert isinstance(done, dict)
     assert (done["state"], done["done"], done["left"]) == ("done", 4, 0)
@@ -122,3 +121,20 @@ def test_why(desk: Desk) -> None:
     assert isinstance(answer, dict)
     assert (answer["verdict"], answer["topic"]) == ("before-start", "orders")
     assert desk.run("message", "why", "none", "--group", "billing").exit_code == EXIT_NOT_FOUND
+
+
+@pytest.mark.parametrize("command", [["list"], ["groups"], ["redrive", "--yes"], ["purge", "--yes"]])
+def test_an_unknown_name_is_not_found(desk: Desk, command: list[str]) -> None:
+    error = desk.run("dlq", *command, "bilings").exception
+    assert isinstance(error, GroupNotFoundError)
+    assert exit_code(type(error)) == EXIT_NOT_FOUND
+    assert "group 'bilings' does not exist, and no topic has this name" in str(error)
+    assert str(error).endswith("; did you mean 'billing'?")
+
+
+def test_a_deleted_group_has_left_its_dead_letters(desk: Desk) -> None:
+    with Client(desk.url) as mq:
+        mq.admin.delete_group("billing")
+    rows = desk.json("dlq", "list", "billing")
+    assert isinstance(rows, list)
+    assert len(rows) == 5

@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
+from litemq import Client
 from litemq.cli.main import app
+from litemq.testing import MemoryBroker
 
 runner = CliRunner()
 
@@ -62,10 +65,44 @@ def test_create_shows_the_job() -> None:
     result = runner.invoke(app, arguments)
     assert result.exit_code == 0
     assert "nightly" in result.stdout
-    assert "{'a': 'b'}" in result.stdout
+    assert "{'a': 'b', 'content-type': 'text/plain'}" in result.stdout
     assert runner.invoke(app, [*arguments, "--property", "x"]).exit_code == 2
 
 
 def test_a_job_without_a_name_is_refused() -> None:
     result = runner.invoke(app, ["job", "create", "", "reports", "x", "--every", "5", "--url", "memory://"])
     assert "must not be empty" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        (['{"kind":  "nightly"}'], {"kind": "nightly"}),
+        (["water the plants"], "water the plants"),
+        (['{"kind": 1}', "--raw"], b'{"kind": 1}'),
+        (["7", "--content-type", "application/json"], 7),
+        ([], b""),
+    ],
+)
+def test_the_body_of_a_job_arrives_as_a_python_value(arguments: list[str], value: object) -> None:
+    with MemoryBroker() as broker, Client(broker.url) as mq:
+        created = runner.invoke(
+            app, ["job", "create", "nightly", "reports", *arguments, "--every", "3600", "--url", broker.url]
+        )
+        assert created.exit_code == 0, created.output
+        mq.jobs.trigger("nightly")
+        (message,) = mq.receive("reports", group_id="g", wait=10)
+        assert message.value == value
+        message.ack()
+
+
+def test_the_bodies_of_a_csv_file_arrive_as_python_values(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text('job_id,topic,every,body\na,t,3600,"{""n"": 1}"\nb,t,3600,tea\n')
+    with MemoryBroker() as broker, Client(broker.url) as mq:
+        assert runner.invoke(app, ["job", "import", str(path), "--url", broker.url]).exit_code == 0
+        for job_id, value in (("a", {"n": 1}), ("b", "tea")):
+            mq.jobs.trigger(job_id)
+            (message,) = mq.receive("t", group_id="g", wait=10)
+            assert message.value == value
+            message.ack()

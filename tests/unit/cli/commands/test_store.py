@@ -76,7 +76,9 @@ def test_inspect_does_nothing_to_a_terminal(tmp_path: Path) -> None:
     file.write_bytes(encode_record(Record("t\x1b]0;evil\x07", b"\x1b[2J\xff", "i\nd"), Stamp()))
     shown = RUNNER.invoke(app, ["store", "inspect", str(file)]).stdout
     assert "\x1b" not in shown
-    assert "\\x1b[2J\\xff" in shown
+    assert "hex:1b5b324aff (5 bytes)" in shown
+    (message,) = json.loads(RUNNER.invoke(app, ["store", "inspect", str(file), "--format", "json"]).stdout)
+    assert (message["body"], message["body_hex"]) == (None, "1b5b324aff")
     assert "i\\nd" in shown
 
 
@@ -159,7 +161,7 @@ def test_export_and_import_carry_messages_to_another_directory(tmp_path: Path, d
     size = file.stat().st_size
     assert (exported.exit_code, exported.stdout, exported.stderr) == (
         0,
-        f"exported 400 messages of 1 topics: {size} bytes of records, version 1\n",
+        f"exported 400 messages of 1 topic: {size} bytes of records, version 1\n",
         "",
     )
     imported = RUNNER.invoke(app, _import(file, copy, "--format", "json", "--queues", 7))

@@ -63,7 +63,7 @@ def test_one_is_shown(desk: Desk) -> None:
     assert '{"id":"shop"}' in text.replace(" ", "")
     whole = desk.json("show", shop)
     assert isinstance(whole, dict)
-    assert (whole["story"], len(whole["contents"])) == ([], 1)
+    assert (whole["check_history"], len(whole["contents"])) == ([], 1)
     unknown = desk.run("show", shop.replace("tx:shop:", "tx:shop:0"))
     assert unknown.exit_code == EXIT_NOT_FOUND
     assert "does not know" in unknown.stderr

@@ -6,7 +6,7 @@ import pytest
 
 from litemq.cli.configuration.resolve import build, resolve
 from litemq.cli.configuration.setting import Table
-from litemq.cli.configuration.tables import BROKER, TABLES
+from litemq.cli.configuration.tables import BROKER, CLIENT, NAMESERVER, TABLES
 from litemq.errors import ConfigurationError
 from litemq.server.broker_config import BrokerConfig
 
@@ -67,10 +67,43 @@ def test_a_file_that_is_not_there() -> None:
 
 
 def test_a_refused_value_is_reported_with_its_origin() -> None:
-    with pytest.raises(ConfigurationError, match="LITEMQ_BROKER_PORT: port=70000: choose"):
+    with pytest.raises(ConfigurationError, match=r"LITEMQ_BROKER_PORT: network\.port=70000: choose"):
         build(BROKER, resolve(BROKER, flags={}, environment={"LITEMQ_BROKER_PORT": "70000"}))
     with pytest.raises(ConfigurationError, match="--port: write a whole number"):
         resolve(BROKER, flags={"port": "x"}, environment={})
+
+
+@pytest.mark.parametrize(
+    ("table", "environment", "says"),
+    [
+        (BROKER, {"LITEMQ_BROKER_RETENTION": "0"}, "storage.retention=0: choose a positive number"),
+        (
+            BROKER,
+            {"LITEMQ_BROKER_FILE_SIZE": "8KiB"},
+            "storage.file_size=8KiB: choose a multiple of 8 of at least 4160KiB",
+        ),
+        (NAMESERVER, {"LITEMQ_NAMESERVER_HEARTBEAT_INTERVAL": "1ms"}, "heartbeat.interval=1ms: choose 50ms … 1h"),
+        (
+            CLIENT,
+            {"LITEMQ_CLIENT_REQUEST_TIMEOUT": "40s"},
+            (
+                "connection.request_timeout=40s is longer than send.delivery_timeout=30s: choose a shorter "
+                "connection.request_timeout or a longer send.delivery_timeout"
+            ),
+        ),
+        (
+            CLIENT,
+            {"LITEMQ_CLIENT_MAX_BATCH_SIZE": "8MiB", "LITEMQ_CLIENT_BUFFER_SIZE": "1MiB"},
+            "most send.buffer_size=1MiB",
+        ),
+    ],
+)
+def test_a_refused_value_is_named_and_written_as_in_the_file(
+    table: Table, environment: dict[str, str], says: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        build(table, resolve(table, flags={}, environment=environment))
+    assert says in str(caught.value)
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

@@ -47,7 +47,8 @@ async def test_the_last_attempt_is_an_error_with_the_destination(caplog: pytest.
     assert "attempt 2 of 3" in second.getMessage()
     assert second.exc_info is None
     assert "failed for good with" in last.getMessage()
-    assert f"attempt 3 of 3: it goes to the dead letters (litemq dlq show orders {message_id})" in last.getMessage()
+    command = f"litemq dlq show orders {message_id} --group g"
+    assert f"attempt 3 of 3: it goes to the dead letters ({command})" in last.getMessage()
     for record in (first, last):
         assert record.exc_info is not None
         text = logging.Formatter().formatException(record.exc_info)

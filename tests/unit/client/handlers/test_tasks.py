@@ -78,7 +78,9 @@ def test_tasks_of_a_synchronous_client() -> None:
             return 2 * number
 
         assert double(4) == 8
-        assert double.send(4).queue_offset == 0
+        receipt = double.send(4).receipt
+        assert receipt is not None
+        assert receipt.queue_offset == 0
         double.options(keys="k").send(5)
         with pytest.raises(TypeError):
             double.send()  # type: ignore[call-arg]

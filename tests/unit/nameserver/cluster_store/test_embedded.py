@@ -144,10 +144,10 @@ def test_a_newer_file_is_left_alone(path: Path) -> None:
 
 
 def test_the_error_names_the_path(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="Choose another data_path"):
+    with pytest.raises(StorageError, match=r"Choose another storage\.data_path"):
         EmbeddedStore(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match="Choose another data_path"):
+    with pytest.raises(StorageError, match=r"Choose another storage\.data_path"):
         EmbeddedStore(tmp_path / "file" / "cluster.db")
 
 

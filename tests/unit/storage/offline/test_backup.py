@@ -264,7 +264,7 @@ def test_damaged_files_of_the_folder_are_copied_again(
     assert [error.path for error in done.replaced] == [str(file)]
     assert _restored(target, tmp_path / "restored") == list(range(120))
     result = CliRunner().invoke(app, ["store", "verify", str(target)])
-    assert (result.exit_code, result.stdout) == (0, "1 backups: no damage found\n")
+    assert (result.exit_code, result.stdout) == (0, "1 backup: no damage found\n")
 
 
 def test_a_damaged_description_stops_no_other_backup(

@@ -90,7 +90,7 @@ def test_a_damaged_record_is_skipped_and_reported(directory: Path) -> None:
     assert queues[lost[0][0]][lost[0][1]] == -1
     result = CliRunner().invoke(app, ["store", "rebuild", str(directory)])
     assert result.exit_code == 1
-    assert "skipped 1 damaged records" in result.stdout
+    assert "skipped 1 damaged record\n" in result.stdout
 
 
 def test_other_directories_are_refused(directory: Path, tmp_path: Path) -> None:

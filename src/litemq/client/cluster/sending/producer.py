@@ -155,10 +155,12 @@ class Producer:
     def _next_request(
         self, chooser: QueueChooser, queue: QueueSender, full: Request | None, level: Durability
     ) -> Request:
-        """Send the request ``full``, if any, and open the next one of ``queue``."""
+        """Send the request ``full``, if any, and open the next one of ``queue``.
+
+        The message at hand has a number of ``queue``; the ones after it go to another queue.
+        """
         if full is not None:
-            queue.seal()
-            queue.pump()
+            self._send_request(chooser, queue)
         request = queue.open_request(level)
         if not self._alone:
             self._schedule_send(chooser, queue)
@@ -167,7 +169,7 @@ class Producer:
     def _send_request(self, chooser: QueueChooser, queue: QueueSender) -> None:
         """Seal and send the open request of ``queue``; the next messages go to another queue."""
         queue.seal()
-        chooser.advance()
+        chooser.leave(queue)
         queue.pump()
 
     def _schedule_send(self, chooser: QueueChooser, queue: QueueSender) -> None:
@@ -182,7 +184,10 @@ class Producer:
     def _send_gathered(self) -> None:
         open_queues, self._open = self._open, []
         for chooser, queue in open_queues:
-            self._send_request(chooser, queue)
+            if queue.open is not None or queue.open_unsequenced is not None:  # else it was full, and has been sent
+                queue.seal()
+                queue.pump()
+            chooser.advance()
 
     async def queue_for(
         self, topic: str, broker: str, ordering_key: str, keys: Sequence[str], priority: int

@@ -33,20 +33,32 @@ class PendingMessage(NamedTuple):
 
 
 class QueueChooser:
-    """The queues of a topic, or of one priority class, and the choice among them."""
+    """The queues of a topic, or of one priority class, and the choice among them.
+
+    The messages of one tick that have no ordering key go to one queue, and to the following one
+    when a request is full. The next tick starts one queue further than this one did, however many
+    requests it sent. Otherwise, ticks of two requests would give every first one to the same
+    broker of two. After a cycle the start moves by one more, for ticks that alternate in size.
+    """
 
     def __init__(self, config: ClientConfig) -> None:
         self.queues: list[QueueSender] = []  # in the order that key hashes refer to
-        self.present: QueueSender | None = None  # the queue for messages without ordering key, until ``advance``
+        self.present: QueueSender | None = None  # the queue for messages without ordering key, to fill batches
         self._live: list[QueueSender] = []
+        self._chosen: QueueSender | None = None  # as ``present``, but also set with ``key_hash``
         self._choice: QueueChoice = config.queue_choice
         self._by_keys = config.queue_choice == "key_hash"
-        self._turn = random_index(1 << 16)  # random, so that clients start with different queues
+        self._rotates = config.queue_choice in ("round_robin", "key_hash")
+        self._first = random_index(1 << 16)  # random, so that clients start with different queues
+        self._ticks = 0  # ticks with a message that any queue could take
+        self._turn = self._first
+        self._is_used = False  # in this tick
         self._loop = asyncio.get_running_loop()
 
     def set_queues(self, queues: list[QueueSender]) -> None:
         self.queues = queues
-        self.present = None
+        self.present = self._chosen = None
+        self._is_used = False
         # Sorted by queue id first, so that round robin alternates between brokers.
         self._live = (
             sorted((sender for sender in queues if sender.alive), key=lambda sender: (sender.queue_id, sender.broker))
@@ -60,32 +72,45 @@ class QueueChooser:
     def choose(self, keys: Sequence[str]) -> QueueSender:
         """Return the queue for a message without ordering key.
 
-        It stays the same until ``advance``, to fill batches.
+        It stays the same until ``leave`` or ``advance``, to fill batches.
         """
         live = self._live
         if keys and self._by_keys:
-            return live[queue_for_key(keys[0], len(live))]
+            return live[queue_for_key(keys[0], len(live), "keys")]
         sender = live[self._turn % len(live)]
         if sender.connection.channel is None or sender.refusing or not sender.breaker.is_closed:
             sender = self._choose_carefully()
+        self._chosen, self._is_used = sender, True
         if not self._by_keys:
             self.present = sender
         return sender
 
+    def leave(self, full: QueueSender) -> None:
+        """Choose the next queue if ``full`` is the present one: its request is full."""
+        if full is self._chosen:
+            self.present = self._chosen = None
+            self._turn += 1
+            if not self._rotates:
+                self._turn = self._any_turn()
+
     def advance(self) -> None:
-        """Choose another queue for the next message."""
-        self.present = None
-        if self._choice == "round_robin":
-            self._turn += 1
-        elif self._choice == "random":
-            self._turn = random_index(1 << 16)
-        elif self._choice == "least_latency":
-            live = self._live
-            best = min(live, key=lambda sender: sender.breaker.latency)
-            others = [number for number, sender in enumerate(live) if sender.broker == best.broker]
-            self._turn = others[random_index(len(others))]
-        else:
-            self._turn += 1
+        """Choose the first queue of the next tick, if this tick had messages for any queue."""
+        if self._is_used:
+            self._is_used = False
+            self.present = self._chosen = None
+            self._ticks = ticks = self._ticks + 1
+            self._turn = self._first + ticks + ticks // len(self._live)
+            if not self._rotates:
+                self._turn = self._any_turn()
+
+    def _any_turn(self) -> int:
+        """Return a turn at random, or that of a random queue of the fastest broker."""
+        if self._choice == "random":
+            return random_index(1 << 16)
+        live = self._live
+        best = min(live, key=lambda sender: sender.breaker.latency)
+        others = [number for number, sender in enumerate(live) if sender.broker == best.broker]
+        return others[random_index(len(others))]
 
     def _choose_carefully(self) -> QueueSender:
         """Choose among unhealthy brokers: prefer connected ones, skip open circuits."""
