@@ -18,6 +18,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The machine's disk may be nearly full: brokers in their own processes keep what a test sends. The
+# fixture below does the same for those in this process.
+os.environ["LITEMQ_BROKER_DISK_CLEAN_PERCENT"] = os.environ["LITEMQ_BROKER_DISK_REFUSE_PERCENT"] = "100"
+
 # Child processes of tests find their modules compiled, as in an installed package.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -34,6 +38,16 @@ def pytest_configure(config: pytest.Config) -> None:
         stack = ExitStack()
         stack.enter_context(scratch_folder())
         config.add_cleanup(stack.close)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _an_empty_disk() -> Iterator[None]:
+    """Keep the disk watermarks of stores in this process from the state of the machine's disk."""
+    from litemq.storage.files.disk import Disk  # late: coverage begins first
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Disk, "used_fraction", lambda _disk, _path: 0.0)
+        yield
 
 
 @pytest.fixture(params=["native", "pure"], scope="module")

@@ -29,9 +29,13 @@ def free_ports(count: int) -> list[int]:
 def environment_of_commands(more: Mapping[str, str] | None) -> dict[str, str]:
     """Return the environment of a user's shell, without the settings of the developer.
 
-    A slow machine does not make answers incomplete.
+    A slow machine does not make answers incomplete, and a full disk does not delete messages.
     """
-    own = {name: value for name, value in os.environ.items() if not name.startswith("LITEMQ_")}
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("LITEMQ_") or name.startswith("LITEMQ_BROKER_DISK_")
+    }
     return own | {"LITEMQ_CLIENT_CONTACT_TIMEOUT": f"{HANG_S}s"} | dict(more or {})
 
 

@@ -43,6 +43,8 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
         retention_ms=config.retention_ms,
         max_log_bytes=config.max_log_bytes,
         keep_unread=config.keep_unread,
+        disk_clean_percent=config.disk_clean_percent,
+        disk_refuse_percent=config.disk_refuse_percent,
     )
     open_store = partial(DiskStore, Path(config.data_path), store_config, clock, broker_name=config.broker_name)
     store = await loop.run_in_executor(None, open_store)

@@ -43,6 +43,9 @@ class BrokerConfig:
     retention_ms: int | None = 72 * 3600 * 1000
     max_log_bytes: int | None = None
     keep_unread: bool = False
+    # The used part of the disk from which old segments are deleted early or sends are refused.
+    disk_clean_percent: int = 75
+    disk_refuse_percent: int = 90
 
     # Create missing topics on the first send, and their number of queues.
     auto_create_topics: bool = False
@@ -101,6 +104,11 @@ class BrokerConfig:
             )
 
     def _check_numbers(self) -> None:
+        if not 0 < self.disk_clean_percent <= self.disk_refuse_percent <= 100:
+            raise ConfigurationError(
+                f"disk_clean_percent={self.disk_clean_percent}, disk_refuse_percent={self.disk_refuse_percent}: "
+                "choose 0 < disk_clean_percent <= disk_refuse_percent <= 100"
+            )
         for name in ("half_lifetime_ms", "max_half_bytes", "check_after_ms", "check_every_ms", "max_checks"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: choose a positive number")

@@ -158,7 +158,12 @@ class Maintenance:
                 break
             if after == before:
                 break
-            _LOG.warning("%s: the disk was %.0f%% full; dropped the oldest segment early", parts.directory, used)
+            _LOG.warning(
+                "%s: the disk was %.0f%% full; dropped the oldest segment early (storage.disk_clean_percent: %g)",
+                parts.directory,
+                used,
+                config.disk_clean_percent,
+            )
             used = parts.disk.used_fraction(parts.directory) * 100
         if used < config.disk_refuse_percent:
             if parts.disk_refusal is not None:
@@ -167,8 +172,8 @@ class Maintenance:
         elif parts.disk_refusal is None:
             refused = (
                 f"the disk of {parts.directory} is {used:.0f}% full, and messages are refused from "
-                f"{config.disk_refuse_percent:g}% on: free disk space, or lower storage.retention or "
-                "storage.max_log_size"
+                f"{config.disk_refuse_percent:g}% on (storage.disk_refuse_percent): free disk space, or lower "
+                "storage.retention or storage.max_log_size"
             )
             awaited = sorted(self._retainer.awaited)
             if awaited:

@@ -19,6 +19,10 @@ def test_the_defaults_are_the_stores() -> None:
         store.retention_ms,
         store.max_log_bytes,
     )
+    assert (config.disk_clean_percent, config.disk_refuse_percent) == (
+        store.disk_clean_percent,
+        store.disk_refuse_percent,
+    )
 
 
 def test_the_default_durability_follows_the_flush_mode() -> None:
@@ -47,6 +51,8 @@ def test_the_reachable_host_is_the_host_unless_advertised_host_is_set() -> None:
         ({"max_record_bytes": 1}, "choose 1024"),
         ({"retention_ms": 0}, "omit it"),
         ({"max_log_bytes": -1}, "omit it"),
+        ({"disk_clean_percent": 95}, "disk_clean_percent <= disk_refuse_percent"),
+        ({"disk_refuse_percent": 101}, "<= 100"),
         ({"default_queues": 0}, "choose 1 … 65536"),
         ({"quota_bytes_per_s": -1}, "choose 0 or more"),
         ({"half_lifetime_ms": 0}, "choose a positive number"),

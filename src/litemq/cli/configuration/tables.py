@@ -83,6 +83,18 @@ BROKER: Final = Table(
             "Log size above which the oldest messages are deleted; none disables deletion by size.",
         ),
         Setting(
+            "storage.disk_clean_percent",
+            "disk_clean_percent",
+            INTEGER,
+            "Used part of the disk, in percent, from which the oldest messages are deleted early.",
+        ),
+        Setting(
+            "storage.disk_refuse_percent",
+            "disk_refuse_percent",
+            INTEGER,
+            "Used part of the disk, in percent, from which sends are refused.",
+        ),
+        Setting(
             "retention.keep_unread",
             "keep_unread",
             SWITCH,

@@ -1,6 +1,7 @@
 """``litemq config``: the effective settings and their origins, and the written file."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,6 @@ def test_shown_as_toml_it_can_be_read_back(program: str, more: list[str], tmp_pa
     file = tmp_path / "shown.toml"
     file.write_text(result.output)
     table = TABLES[program]
-    expected = resolve(table, flags={}, environment=environment)
+    expected = resolve(table, flags={}, environment={**os.environ, **environment})
     found = resolve(table, flags={}, environment={}, file=file)
     assert {field: one.value for field, one in found.items()} == {field: one.value for field, one in expected.items()}
