@@ -81,9 +81,6 @@ async def _fill(url: str) -> None:
 @pytest.fixture
 def commands(tmp_path: Path) -> Iterator[Commands]:
     with cluster(tmp_path) as (names, brokers):
-        names.wait_ready()
-        for broker in brokers.values():
-            broker.wait_ready()
         url = f"litemq://{names.address}"
         run(_fill(url))
         yield Commands(url, brokers, tmp_path)

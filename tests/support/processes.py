@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -12,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Final, Self
 
+from litemq.net.blocking import BlockingPeer
+from litemq.proto.wire_pb2 import BrokersAnswer, Opcode
 from support.waiting import HANG_S
 
 _READY_WITHIN_S: Final = HANG_S
@@ -51,11 +54,14 @@ class ServerProcess:
         self._arguments += [
             f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in flags.items()
         ]
+        self._nameserver = str(flags.get("nameserver", ""))
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self.start()
         self.wait_ready()
+        if self._nameserver:
+            self._wait_registered()
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -103,6 +109,18 @@ class ServerProcess:
             if time.monotonic() - self._began > _READY_WITHIN_S:
                 raise RuntimeError(f"not ready within {_READY_WITHIN_S:g} s: {self._log.read_text()[-2000:]}")
             time.sleep(0.02)
+
+    def _wait_registered(self) -> None:
+        """Wait until the NameServer knows this broker: new topics leave it out before that."""
+        host, _, port = self._nameserver.rpartition(":")
+        with contextlib.closing(BlockingPeer(host, int(port), client_id="tests")) as names:
+            while True:
+                answer = BrokersAnswer.FromString(names.request(Opcode.LIST_BROKERS, b"").header)
+                if any(state.facts.port == self.port and state.alive for state in answer.brokers):
+                    return
+                if time.monotonic() - self._began > _READY_WITHIN_S:
+                    raise RuntimeError(f"not registered: {self._log.read_text()[-2000:]}")
+                time.sleep(0.02)
 
     def kill(self) -> None:
         """Kill it at once. May be called again."""
