@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar, Unpack, overload
+from typing import Any, Generic, TypeVar, Unpack
 
 from litemq.client.config import DurabilityName
 from litemq.client.handlers.subscription import HandlerOptions
 from litemq.client.messages.outgoing import SendReceipt
 from litemq.client.messages.send_options import SendOptions
 from litemq.client.sync.loop_thread import LoopThread
-from litemq.client.typed_topics.topic import AsyncTopic
+from litemq.client.typed_topics.topic import AsyncTopic, Subscribe
 
-__all__ = ["Subscribe", "Topic"]
+__all__ = ["Topic"]
 
 T = TypeVar("T")
-R = TypeVar("R")
-
-
-class Subscribe(Protocol[T]):
-    """The decorator of a handler: a function of a value, or of a value and its message."""
-
-    @overload
-    def __call__(self, handler: Callable[[T], R], /) -> Callable[[T], R]: ...
-
-    @overload
-    def __call__(self, handler: Callable[[T, Any], R], /) -> Callable[[T, Any], R]: ...
 
 
 class Topic(Generic[T]):
@@ -89,7 +78,7 @@ class Topic(Generic[T]):
         """
         return self._thread.run(self._wrapped.send_batch(values, durability=durability))
 
-    def subscriber(self, *, group_id: str, **options: Unpack[HandlerOptions]) -> Subscribe[T]:
+    def subscriber(self, *, group_id: str, **options: Unpack[HandlerOptions]) -> Subscribe[T, Any]:
         """Declare a handler of values: ``@orders.subscriber(group_id="billing")``.
 
         The parameter of the handler must be declared with the topic's type. A second parameter
@@ -103,15 +92,10 @@ class Topic(Generic[T]):
             The decorator, which returns the function unchanged.
 
         Raises:
-            InvalidArgumentError: An argument is invalid, or the group has a handler for the topic.
+            InvalidArgumentError: An argument is invalid, the group has a handler for the topic, or
+                the parameter has another type.
         """
-        subscribe = self._subscriber(self.name, group_id=group_id, **options)
-
-        def check_and_subscribe(handler: Callable[..., Any]) -> Any:
-            self._wrapped.check_parameter(handler)
-            return subscribe(handler)
-
-        return check_and_subscribe
+        return self._wrapped.with_checked_parameter(self._subscriber(self.name, group_id=group_id, **options))
 
     def __repr__(self) -> str:
         return repr(self._wrapped).replace("AsyncTopic", "Topic", 1)

@@ -22,17 +22,18 @@ from litemq.errors import InvalidArgumentError
 __all__ = ["AsyncTopic", "Subscribe"]
 
 T = TypeVar("T")
+M = TypeVar("M")
 R = TypeVar("R")
 
 
-class Subscribe(Protocol[T]):
+class Subscribe(Protocol[T, M]):
     """The decorator of a handler: a function of a value, or of a value and its message."""
 
     @overload
     def __call__(self, handler: Callable[[T], R], /) -> Callable[[T], R]: ...
 
     @overload
-    def __call__(self, handler: Callable[[T, Message], R], /) -> Callable[[T, Message], R]: ...
+    def __call__(self, handler: Callable[[T, M], R], /) -> Callable[[T, M], R]: ...
 
 
 class TopicHost(Protocol):
@@ -123,7 +124,7 @@ class AsyncTopic(Generic[T]):
             await self.declare()
         return await self._host.send_batch(self.name, [OutgoingMessage(each) for each in values], durability=durability)
 
-    def subscriber(self, *, group_id: str, **options: Unpack[HandlerOptions]) -> Subscribe[T]:
+    def subscriber(self, *, group_id: str, **options: Unpack[HandlerOptions]) -> Subscribe[T, Message]:
         """Declare a handler of values: ``@orders.subscriber(group_id="billing")``.
 
         The parameter of the handler must be declared with the topic's type. A second parameter
@@ -140,16 +141,18 @@ class AsyncTopic(Generic[T]):
             InvalidArgumentError: An argument is invalid, the group has a handler for the topic, or
                 the parameter has another type.
         """
-        subscribe = self._host.subscriber(self.name, group_id=group_id, **options)
+        return self.with_checked_parameter(self._host.subscriber(self.name, group_id=group_id, **options))
+
+    def with_checked_parameter(self, subscribe: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return ``subscribe`` for handlers that take values of the topic's type only."""
 
         def check_and_subscribe(handler: Callable[..., Any]) -> Any:
-            self.check_parameter(handler)
+            self._check_parameter(handler)
             return subscribe(handler)
 
         return check_and_subscribe
 
-    def check_parameter(self, handler: Callable[..., Any]) -> None:
-        """Raise ``InvalidArgumentError`` unless ``handler`` takes values of the topic's type."""
+    def _check_parameter(self, handler: Callable[..., Any]) -> None:
         parameter = next(iter(inspect.signature(handler).parameters), "")
         if resolved_hints(handler).get(parameter) != self.model.declared:
             raise InvalidArgumentError(
