@@ -75,10 +75,13 @@ def check_schema(text: str) -> Schema:
 def find_incompatibilities(old: Schema, new: Schema) -> list[str]:
     """Return why values of ``old`` cannot be read with ``new``; empty if all can."""
     found: list[str] = []
-    for reason in _Comparison(old, new).compare(old, new, ""):
-        found.append(reason)
-        if len(found) == _MAX_FINDINGS:
-            break
+    try:
+        for reason in _Comparison(old, new).compare(old, new, ""):
+            found.append(reason)
+            if len(found) == _MAX_FINDINGS:
+                break
+    except (TypeError, AttributeError, RecursionError):  # such as "required": 3
+        found.append("a keyword has a value that JSON Schema does not allow")
     return found
 
 

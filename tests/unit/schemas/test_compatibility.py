@@ -190,6 +190,51 @@ def test_references_that_never_end_do(hostile: dict[str, Any]) -> None:
     find_incompatibilities({"type": "integer"}, hostile)
 
 
+_KEYWORDS = st.sampled_from(
+    [
+        "type",
+        "enum",
+        "const",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "prefixItems",
+        "anyOf",
+        "allOf",
+        "$ref",
+        "$defs",
+        "minimum",
+        "maxLength",
+        "format",
+    ]
+)
+_ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["object", "array", "string", "#/$defs", "#/type"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYWORDS, inner, max_size=4),
+)
+
+
+@given(st.dictionaries(_KEYWORDS, _ANY), st.dictionaries(_KEYWORDS, _ANY))
+def test_keywords_may_have_any_value(old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert all(find_incompatibilities(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"minimum": 3}, {"minimum": "a"}),
+        ({"type": 3}, {"type": "string"}),
+        ({"type": [{}]}, {"type": [1]}),
+        ({"type": "object", "properties": 3}, {"type": "object", "properties": [1]}),
+        ({"type": "object", "required": 3}, {"type": "object", "required": ["a"]}),
+        ({"type": "array", "prefixItems": 3}, {"type": "array", "prefixItems": {}}),
+    ],
+)
+def test_a_keyword_with_an_invalid_value_is_incompatible(old: dict[str, Any], new: dict[str, Any]) -> None:
+    assert "a keyword has a value that JSON Schema does not allow" in find_incompatibilities(old, new)
+
+
 _SCALARS: list[Any] = [int, float, str, bool, Decimal, datetime, int | None, Colour, Few, Literal["red"]]
 _FIELDS = st.dictionaries(
     st.sampled_from("abcd"), st.tuples(st.sampled_from(_SCALARS), st.booleans()), min_size=1, max_size=4
