@@ -58,11 +58,11 @@ def build(table: Table, chosen: Mapping[str, ResolvedSetting]) -> Any:
             **{field: one.value for field, one in chosen.items() if field not in table.other_defaults}
         )
     except InvalidArgumentError as error:
-        named = [one for field, one in chosen.items() if str(error).startswith((f"{field}=", f"{field} "))]
-        message = _with_keys(str(error), chosen, named[0].setting.kind if named else TEXT)
-        if named and named[0].origin != "default":
-            raise ConfigurationError(f"{named[0].origin}: {message}") from None
-        raise ConfigurationError(message) from None
+        text = str(error)
+        named = [one for field, one in chosen.items() if re.search(rf"^{field} |(?<![\w.]){field}=", text)]
+        message = _with_keys(text, chosen, named[0].setting.kind if named else TEXT)
+        origins = " and ".join(one.origin for one in named if one.origin != "default")
+        raise ConfigurationError(f"{origins}: {message}" if origins else message) from None
 
 
 def _with_keys(message: str, chosen: Mapping[str, ResolvedSetting], kind: Kind) -> str:

@@ -29,7 +29,7 @@ def toml_document(entries: Iterable[Entry]) -> str:
     for entry in entries:
         section, _, name = entry.setting.key.rpartition(".")
         lines = sections.setdefault(section, [])
-        lines += [f"# {line}" for line in wrap(entry.above, _COLUMNS)]
+        lines += [f"# {line}" for line in wrap(entry.above, _COLUMNS, break_on_hyphens=False)]
         behind = f"  # {entry.behind}" if entry.behind else ""
         lines.append(_assignment(entry, name) + behind)
         if entry.above:

@@ -52,12 +52,12 @@ def log_failure(subscription: Subscription, messages: Sequence[Message], error: 
             _LOG.debug("%s requested a retry of %r", subscription.name, message)
         else:
             _LOG.warning(
-                "%s failed with %r, attempt %d of %d, the next one in about %.2g s: %s",
+                "%s failed with %r, attempt %d of %d, the next one in about %s s: %s",
                 subscription.name,
                 message,
                 message.attempt,
                 failure.max_retries + 1,
-                failure.delay,
+                f"{failure.delay:.2g}" if failure.delay < 10 else f"{failure.delay:.0f}",
                 one_line(f"{type(error).__name__}: {error}"),
                 exc_info=_shown(error, is_first and message.attempt == 1),
             )

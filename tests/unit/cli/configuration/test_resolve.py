@@ -73,6 +73,15 @@ def test_a_refused_value_is_reported_with_its_origin() -> None:
         resolve(BROKER, flags={"port": "x"}, environment={})
 
 
+def test_two_refused_values_are_reported_with_both_origins(tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text("[storage]\ndisk_clean_percent = 80\n")
+    chosen = resolve(BROKER, flags={}, environment={"LITEMQ_BROKER_DISK_REFUSE_PERCENT": "50"}, file=file)
+    origins = rf"{file}: storage\.disk_clean_percent and LITEMQ_BROKER_DISK_REFUSE_PERCENT: "
+    with pytest.raises(ConfigurationError, match=origins):
+        build(BROKER, chosen)
+
+
 @pytest.mark.parametrize(
     ("table", "environment", "says"),
     [
