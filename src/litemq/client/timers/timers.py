@@ -140,8 +140,7 @@ class Timers:
         """
         if (delay is None) == (deliver_at is None):
             raise InvalidArgumentError("choose either delay= or deliver_at=")
-        now = self._engine.wall_ms()
-        due = due_time(now, delay, deliver_at) or now
+        due = due_time(self._engine.wall_ms(), delay, deliver_at)
         ended: TimerEndedError | None = None
         survey = await self._survey(topic)
         for broker in survey.brokers:

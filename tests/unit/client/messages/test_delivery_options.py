@@ -28,7 +28,6 @@ def test_options_are_converted() -> None:
     assert _options(delay=timedelta(days=365)).delay_time == NOW + YEAR_MS
     assert _options(deliver_at=_moment(NOW + 5000)).delay_time == NOW + 5000
     assert _options(deliver_at=_moment(NOW + 5000).astimezone(timezone(timedelta(hours=8)))).delay_time == NOW + 5000
-    assert _options(deliver_at=_moment(NOW - 5000)) == NO_OPTIONS
     assert _options(ttl=5).expire_at == NOW + 5000
     assert _options(ttl=5, delay=10) == DeliveryOptions(
         NOW + 10_000, NOW + 15_000
@@ -36,6 +35,14 @@ def test_options_are_converted() -> None:
     levels = [(_options(delay_level=level).delay_time - NOW) // 1000 for level in range(1, 19)]
     assert levels == [1, 5, 10, 30, *range(60, 601, 60), 1200, 1800, 3600, 7200]
     assert (_options(priority=0).priority, _options(priority=255).priority) == (0, 255)
+
+
+def test_a_client_whose_clock_is_ahead_sends_the_time_all_the_same() -> None:
+    # By this client's clock it has passed. Whether it has, the broker decides by its own.
+    for ago in (0, 1, 5000):
+        assert _options(deliver_at=_moment(NOW - ago)).delay_time == NOW - ago
+    assert _options(deliver_at=_moment(NOW - 5000), ttl=5).expire_at == NOW + 5000
+    assert _options(deliver_at=_moment(-5000)) == NO_OPTIONS  # a record has no time before 1970
 
 
 @pytest.mark.parametrize(
