@@ -2,8 +2,9 @@
 
 Each input is a sequence of requests, passing time and misbehaviour of clients. A request must end
 in one answer or one refusal, or wait no longer than the protocol allows. Every other exception is
-a finding: raised, logged, or lost in a task. So is memory that grows by more than 64 MiB, although
-the server is replaced every few inputs.
+a finding: raised, logged, or lost in a task. So is an error that stays in memory because it is part
+of a reference cycle, and memory that grows by more than 64 MiB, although the server is replaced
+every few inputs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import random
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -34,6 +36,7 @@ with HookManager({"litemq"}, set(), True, False):
     from fuzz.servers.schema import REQUESTS
     from fuzz.servers.virtual_loop import VirtualLoop
 
+    from litemq.errors import LiteMQError
     from litemq.proto.wire_pb2 import Opcode
 
 HERE = Path(__file__).parent
@@ -95,6 +98,7 @@ class Fuzzer:
         self._target = TARGETS[name]
         self._loop = VirtualLoop()  # a new one for each server
         self._tally = Tally()
+        gc.disable()
         self._logged = LoggedErrors()
         self._logged.install()
         self._server: _Service | None = None
@@ -122,6 +126,7 @@ class Fuzzer:
     def replace_server(self) -> None:
         """Stop the server; the next input starts another."""
         if self._server is not None:
+            self._check_cycles()
             self._server.close()
             self._server = None
             assert not asyncio.all_tasks(self._loop), f"tasks run on: {asyncio.all_tasks(self._loop)}"
@@ -129,6 +134,21 @@ class Fuzzer:
             self._check()
             self._played.clear()
             self._check_memory()
+
+    def _check_cycles(self) -> None:
+        """Fail if refused requests left errors that only the garbage collector can free.
+
+        Its traceback keeps the buffers of the request. The collector runs only here.
+        """
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        gc.set_debug(0)
+        errors = [each for each in gc.garbage if isinstance(each, LiteMQError) and each.__traceback__ is not None]
+        traces = Counter("".join(traceback.format_exception(error)) for error in errors)
+        gc.garbage.clear()
+        errors.clear()
+        gc.collect()
+        assert not traces, "errors in cycles:\n" + "\n".join(f"{count} x {trace}" for trace, count in traces.items())
 
     def _check(self) -> None:
         self._logged.check(self._loop.unhandled)

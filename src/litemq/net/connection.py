@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError
+from litemq.errors.detached import detached
 from litemq.net.frame import Frame, FrameReader, frame_prefix
 from litemq.net.frame_budget import FREE_FRAME_BYTES, FrameBudget
 
@@ -283,7 +284,8 @@ class Connection(asyncio.Protocol):
 
     def close(self, reason: LiteMQError | None = None) -> None:
         """Close the connection after writing the pending frames."""
-        self._reason = self._reason or reason
+        if reason is not None and self._reason is None:
+            self._reason = detached(reason)
         self._is_closing = True
         if self._transport is not None:
             self._write()
@@ -292,7 +294,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self, reason: LiteMQError) -> None:
         """Close the connection at once, without writing pending frames."""
-        self._reason = self._reason or reason
+        self._reason = self._reason or detached(reason)
         self._is_closing = True
         if self._transport is not None:
             self._transport.abort()

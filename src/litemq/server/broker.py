@@ -123,7 +123,7 @@ def _tune_interpreter() -> None:
     sys.setswitchinterval(0.0005)
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(10_000, 20, 20)
 
 
 async def _wait_registered(registration: Registration, stop: asyncio.Event) -> None:

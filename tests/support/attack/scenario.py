@@ -11,7 +11,8 @@ import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -36,12 +37,14 @@ HOSTILE_CONNECTIONS: Final = 200
 MAX_LOG_BYTES_PER_FRAME: Final = 1024
 MAX_STALL_S: Final = 0.25
 MAX_GROWTH: Final = 1.1
+MAX_MEMORY: Final = 256 << 20  # of a broker at any moment, also while the disk is full
 _SETTLE_S: Final = 300.0
 _WARM_UP_S: Final = 10.0
 _PAUSES: Final = (0.4, 0.4, 0.4)  # about 160 messages per second and producer
 _DISK_BYTES: Final = 2 << 30
 _DESCRIPTORS: Final = 512  # of the broker that is attacked
 _MIB: Final = 1 << 20
+_SAMPLE_S: Final = 0.25
 
 
 class Resources(NamedTuple):
@@ -78,6 +81,7 @@ class Scenario:
     kills: int = 0
     # When another client must not notice an attack, by the monotonic clock.
     windows: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    most_memory: Counter[str] = field(default_factory=Counter)  # in bytes, by attack
 
     @property
     def target(self) -> ServerProcess:
@@ -163,6 +167,28 @@ class Scenario:
             if new > old * MAX_GROWTH:
                 self.findings.excesses.append(f"{what} grew by more than 10% with {name}: {old:,} to {new:,}")
 
+    @asynccontextmanager
+    async def _watched_memory(self, name: str) -> AsyncIterator[None]:
+        """Note the most memory that broker ``a`` takes meanwhile."""
+
+        async def watch() -> None:
+            while True:
+                with suppress(OSError):  # it is being killed
+                    self.most_memory[name] = max(self.most_memory[name], self.resources().memory)
+                await asyncio.sleep(_SAMPLE_S)
+
+        watching = asyncio.create_task(watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+
+    def _judge_memory(self) -> None:
+        for name, most in self.most_memory.items():
+            self.findings.figures[f"most memory, {name}"] = f"{most / _MIB:.0f} MiB"
+            if most > MAX_MEMORY:
+                self.findings.excesses.append(f"{name} made the broker take {most / _MIB:.0f} MiB")
+
     async def run(self, seconds: float, period: float) -> None:
         """Attack in turn, with a kill in each period."""
         attacks: list[Callable[[float], Awaitable[None]]] = [
@@ -180,7 +206,8 @@ class Scenario:
         for number in range(max(1, int(seconds // period))):
             kills, begin = self.kills, time.monotonic()
             self.on_progress(f"{begin - began:.0f} s: {attacks[number % len(attacks)].__name__.replace('_', ' ')}")
-            await attacks[number % len(attacks)](period / 3)
+            async with self._watched_memory(attacks[number % len(attacks)].__name__.replace("_", " ")):
+                await attacks[number % len(attacks)](period / 3)
             if kills == self.kills:
                 await self.kill("ab"[number // len(attacks) % 2])
             await asyncio.sleep(max(0.0, begin + period - time.monotonic()))
@@ -194,26 +221,24 @@ class Scenario:
         other = self.resources("b")
         self.findings.figures["the other broker then"] = str(other)
         self._compare("all attacks", Resources(*map(max, at_the_start, other)), at_the_end)
+        self._judge_memory()
 
-    def judge_bystander(self, samples: list[Sample]) -> None:
+    def judge_bystander(self, samples: list[Sample], control: list[Sample]) -> None:
         """Report the longest answer of another client during each attack.
 
-        The machine's own delay, which the client saw in its sleep before, does not count.
+        ``control`` is of the broker that is not attacked: the machine delays it, too.
         """
         for name, windows in self.windows.items():
-            inside = [
-                sample
-                for sample in samples
-                if any(begin <= sample.at and sample.at + sample.took <= end for begin, end in windows)
-            ]
+            inside = _within(samples, windows)
             if not inside:
                 self.findings.problems.append(f"the bystander sent nothing during {name}")
                 continue
             longest, late = max(sample.took for sample in inside), max(sample.late for sample in inside)
+            other = max((sample.took for sample in _within(control, windows)), default=0.0)
             lost = sum(not sample.is_answered for sample in inside)
             self.findings.figures[f"bystander, {name}"] = (
                 f"{len(inside):,} requests, longest answer {longest * 1e3:.0f} ms, "
-                f"longest delay of its own {late * 1e3:.0f} ms, {lost} lost"
+                f"at the other broker {other * 1e3:.0f} ms, delay of its own {late * 1e3:.0f} ms, {lost} lost"
             )
             if lost:
                 self.findings.problems.append(f"the bystander lost its connection during {name}")
@@ -234,12 +259,16 @@ async def attack(
         load, chaos, leasing = ChaosLoad(url), TimeChaos(url), LeaseLoad(TOPIC)
         async with load.client() as mq:
             await mq.admin.create_topic(BYSTANDER_TOPIC, queues=1)
-            with Bystander(scenario.target.port, BYSTANDER_TOPIC) as bystander:
+            with (
+                Bystander(scenario.target.port, BYSTANDER_TOPIC) as bystander,
+                Bystander(brokers["b"].port, BYSTANDER_TOPIC) as control,
+            ):
                 async with chaos_load.running(load, lives=20, settle=_SETTLE_S, pauses=_PAUSES):
                     consumers = [asyncio.create_task(leasing.consume(mq)) for _ in range(2)]
                     async with time_chaos.running(chaos, settle=_SETTLE_S):
                         await scenario.run(seconds, period)
-                    scenario.judge_bystander(await asyncio.to_thread(bystander.end))
+                    samples = [await asyncio.to_thread(each.end) for each in (bystander, control)]
+                    scenario.judge_bystander(*samples)
             stored = {name for name, _ in load.history.log}
             until = time.monotonic() + _SETTLE_S
             while (leasing.missing(stored) or await leasing.lag(mq)) and time.monotonic() < until:  # noqa: ASYNC110
@@ -252,6 +281,15 @@ async def attack(
             scenario.findings.problems.append(f"{lag} messages are not finished in lease mode")
         _check(scenario.findings, load, chaos, leasing, stored)
         return scenario.findings
+
+
+def _within(samples: list[Sample], windows: list[tuple[float, float]]) -> list[Sample]:
+    """Return the samples that begin and end in one of ``windows``."""
+    return [
+        sample
+        for sample in samples
+        if any(begin <= sample.at and sample.at + sample.took <= end for begin, end in windows)
+    ]
 
 
 def _check(findings: Findings, load: ChaosLoad, chaos: TimeChaos, leasing: LeaseLoad, stored: set[Name]) -> None:

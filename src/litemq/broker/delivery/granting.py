@@ -17,6 +17,7 @@ from litemq.broker.delivery.availability import Piece, QueueAvailability
 from litemq.broker.delivery.read_ahead import Chunk, ReadAhead
 from litemq.broker.delivery.tick_record import TickRecord
 from litemq.errors import CorruptStoreError, LiteMQError, OffsetExpiredError
+from litemq.errors.detached import detached
 from litemq.filters.filter import Filter
 from litemq.format.offset_runs import Run, RunSet
 from litemq.format.record_view import RecordView
@@ -133,7 +134,7 @@ class GrantBuilder:
                 # it.
                 _LOG.error("the message at offset %d of queue %d cannot be read: %s", reached, key.queue_id, error)
                 self._tick.done(key, reached, reached + 1)
-                grant.error = error
+                grant.error = detached(error)
                 return reached + 1
             if chunk is None or chunk.end <= reached:
                 return reached

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import LiteMQError
+from litemq.errors.detached import detached
 from litemq.format.batches.scan import scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
@@ -124,7 +125,7 @@ class ReadAhead:
             records = await self._store.pull(source[1], first, limit, max_bytes)
             self._keep(source, Chunk(first, records, ttl_ms))
         except LiteMQError as error:
-            self._failed[source] = error
+            self._failed[source] = detached(error)
         finally:
             del self._reading[source]
         self._reader.on_read(source)

@@ -13,6 +13,7 @@ from litemq.broker.delivery.tick_record import TickRecord
 from litemq.broker.delivery.topic_availability import TopicAvailability
 from litemq.broker.runtime.caller import Caller
 from litemq.errors import InvalidArgumentError, LeaseLostError, LiteMQError, OffsetOutOfRangeError
+from litemq.errors.detached import detached
 from litemq.format.offset_runs import Run, unpack_runs
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import TryFailed
@@ -63,7 +64,7 @@ class LeaseChange:
             try:
                 record = store.read_if_hot(key, offset, 1)
             except LiteMQError as error:
-                self.records[key, offset] = error
+                self.records[key, offset] = detached(error)
             else:
                 if record is None:
                     cold.append((key, offset))
@@ -77,7 +78,7 @@ class LeaseChange:
             try:
                 self.records[key, offset] = await store.pull(key, offset, 1) or _NOTHING_THERE
             except LiteMQError as error:
-                self.records[key, offset] = error
+                self.records[key, offset] = detached(error)
 
     def decide(self, topic: TopicAvailability, tick: TickRecord, now: int) -> Watched:
         """Apply the request; return the leases that expire at another time now."""

@@ -14,6 +14,7 @@ from litemq.broker.jobs.scheduler import JobScheduler
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.topic_directory import check_queue
 from litemq.errors import InvalidArgumentError, JobExistsError, JobNotFoundError, LiteMQError, OverloadedError
+from litemq.errors.detached import detached
 from litemq.proto.control_pb2 import Control, JobPut, JobsDeleted, JobsPut
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import JobOutcome
@@ -64,9 +65,10 @@ class JobChanges:
         ids: set[str] = set()
         new = 0
         for job in kept:
+            if isinstance(job, LiteMQError):
+                outcomes.append(_outcome(job))
+                continue
             try:
-                if isinstance(job, LiteMQError):
-                    raise job
                 if job.id in ids:
                     raise InvalidArgumentError(f"job {job.id!r} is in the request twice: name it once")
                 ids.add(job.id)
@@ -78,7 +80,7 @@ class JobChanges:
                     changes.append(change)
                     new += not change.number
             except LiteMQError as error:
-                outcomes.append(JobOutcome(code=error.code, problem=str(error)))
+                outcomes.append(_outcome(error))
         if changes and not dry_run:
             self._append(changes)
         return outcomes
@@ -95,7 +97,7 @@ class JobChanges:
                     f"priority={job.priority}: topic {topic.name!r} has no priorities. Leave the priority out"
                 )
         except LiteMQError as error:
-            return error
+            return detached(error)
         return job
 
     def _change(self, job: JobDefinition, how: PutHow, now: int, *, new: int) -> JobPut | None:

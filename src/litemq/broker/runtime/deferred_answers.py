@@ -32,19 +32,7 @@ class DeferredAnswers:
 
     def later(self, caller: Caller, frame: Frame, work: Awaitable[tuple[bytes, bytes]]) -> None:
         """Answer with the header and the attachment that ``work`` returns, or with its error."""
-
-        async def answer() -> None:
-            try:
-                header, attachment = await work
-            except LiteMQError as error:
-                caller.refuse(frame, error)
-            except Exception:  # noqa: BLE001  the caller waits for an answer
-                _LOG.exception("a request failed")
-                caller.refuse(frame, StoreFailedError("the broker failed to handle the request: see the broker's log"))
-            else:
-                caller.answer(frame, header, attachment)
-
-        self.in_background(answer())
+        self.in_background(_answer(caller, frame, work))
 
     def look_up(self, caller: Caller, frame: Frame, look: Callable[[], tuple[bytes, bytes]]) -> None:
         """Answer with the result of ``look``. It runs in a thread, so it may wait for the disk."""
@@ -55,6 +43,20 @@ class DeferredAnswers:
         for task in self._tasks:
             task.cancel()
         self.lookups.shutdown(wait=False, cancel_futures=True)
+
+
+async def _answer(caller: Caller, frame: Frame, work: Awaitable[tuple[bytes, bytes]]) -> None:
+    try:
+        header, attachment = await work
+    except LiteMQError as error:
+        caller.refuse(frame, error)
+    except Exception:  # noqa: BLE001  the caller waits for an answer
+        _LOG.exception("a request failed")
+        caller.refuse(frame, StoreFailedError("the broker failed to handle the request: see the broker's log"))
+    else:
+        caller.answer(frame, header, attachment)
+    finally:
+        del work  # a future has the error, whose traceback has this frame
 
 
 def answer_when_safe(store: Store, caller: Caller, frame: Frame, end: int, header: bytes = b"") -> None:

@@ -12,6 +12,7 @@ from litemq.broker.admission.record_claims import queue_priorities, read_claims,
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.sending.send_tick import Earlier, Request, SendTick
 from litemq.errors import InvalidArgumentError, LiteMQError, SequenceGapError
+from litemq.errors.detached import detached
 from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
 
@@ -84,7 +85,7 @@ class Deduplication:
                     else:
                         tentative[pair] = sequence + count
             except LiteMQError as error:
-                tick.refused.append((caller, frame, error))
+                tick.refused.append((caller, frame, detached(error)))
                 continue
             if due:
                 tick.delayed.append(len(tick.frames))

@@ -30,6 +30,7 @@ from litemq.errors import (
     RecordFormatError,
     StoreFailedError,
 )
+from litemq.errors.detached import detached
 from litemq.storage.state import QueueKey
 
 __all__ = ["TickBatcher"]
@@ -176,7 +177,7 @@ class TickBatcher:
             try:
                 self._backlog.check(topic, queue_id)
             except BacklogFullError as error:
-                full[queue_id] = error
+                full[queue_id] = detached(error)
         if not full:
             return requests
         for caller, frame, queue_id in requests:

@@ -17,6 +17,7 @@ from typing import Final
 from litemq.broker.runtime.deferred_answers import DeferredAnswers
 from litemq.broker.timers.lookup import FoundTimer, TimerLookup, TimerName
 from litemq.errors import LiteMQError, OverloadedError, StorageError
+from litemq.errors.detached import detached
 from litemq.proto.control_pb2 import Control, TimerEnded, TimerMoved, TimersEnded
 from litemq.storage.store import Store
 from litemq.storage.timers.timer_store import TimerStore, timer_end
@@ -107,6 +108,7 @@ class TimerChanges:
             await request.done
         finally:
             self._names -= len(names)
+            del request  # its future has the error, whose traceback has this frame
 
     async def _work(self) -> None:
         try:
@@ -162,4 +164,4 @@ class TimerChanges:
 
 def _fail(request: _ChangeRequest, error: LiteMQError) -> None:
     if not request.done.done():
-        request.done.set_exception(error)
+        request.done.set_exception(detached(error))

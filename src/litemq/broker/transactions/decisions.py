@@ -20,6 +20,7 @@ from litemq.broker.transactions.check_back import CheckBack
 from litemq.broker.transactions.describe import transaction_state
 from litemq.broker.transactions.publishing import HalfPublisher
 from litemq.errors import InvalidArgumentError, LiteMQError, RecordFormatError, StoreFailedError
+from litemq.errors.detached import detached
 from litemq.format.transactions import is_producer_transaction
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import Control, TransactionsDecided
@@ -95,7 +96,7 @@ class Decisions:
         except (
             LiteMQError
         ) as error:  # decisions that were appended before count; a repeated request is answered with them
-            failure = error
+            failure = detached(error)
         except Exception:  # noqa: BLE001  every caller waits for an answer
             _LOG.exception("ending transactions failed")
             failure = StoreFailedError("the append failed, or its outcome is unknown: see the broker's log")

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, DiskFullError
 from litemq.format.columns.keys import hash_key, hash_keys
-from litemq.storage.index.key_indexes import KeyIndexes
+from litemq.storage.index.key_indexes import KeyIndexes, hash_message_keys
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.reader import Window, read_log
 from litemq.storage.state import QueueKey, State
@@ -60,11 +60,10 @@ class Finder:
         return False
 
     def add(self, window: Window, end: int) -> None:
-        """Index the records of ``window``, which ends at log offset ``end``.
-
-        Ignore them if the index is already past the window's begin.
+        """Index the records of ``window``, which ends at log offset ``end``, and follows the
+        indexed part of the log or overlaps it.
         """
-        if self.indexed <= window.base:
+        if self.indexed < end:
             self._index.add(window.columns, window.base, self._clock.wall_ms())
             self.indexed = end
 
@@ -77,8 +76,25 @@ class Finder:
         if self.indexed < end:
             verify_crc = self.indexed < self._written_from
             for window in read_log(self._log, self.indexed, end, verify_crc=verify_crc, on_damage=on_damage):
+                self.indexed = window.base  # the windows before are indexed, even if this one fails
                 self._index.add(window.columns, window.base, self._clock.wall_ms())
             self.indexed = end
+
+    def _add_recent(self, key_hash: int, confirmed: int, on_damage: Callable[[CorruptStoreError], None]) -> list[int]:
+        """Index the log up to ``confirmed``.
+
+        If the disk is full, return the log offsets of the records with ``key_hash`` that cannot be
+        indexed, the latest first.
+        """
+        try:
+            self._index_to(confirmed, on_damage)
+        except DiskFullError:
+            found: list[int] = []
+            for window in read_log(self._log, self.indexed, confirmed, verify_crc=False, on_damage=on_damage):
+                hashes, owners = hash_message_keys(window.columns)
+                found += (window.columns.starts[owners[hashes == key_hash]] + window.base).tolist()
+            return found[::-1]
+        return []
 
     def find(
         self,
@@ -114,9 +130,10 @@ class Finder:
         *,
         anywhere: bool,
     ) -> list[StoredRecord]:
-        self._index_to(confirmed, on_damage)
+        key_hash = hash_key(topic, key)
+        recent = self._add_recent(key_hash, confirmed, on_damage)
         found: list[StoredRecord] = []
-        for offset in self._index.find(hash_key(topic, key)):
+        for offset in dict.fromkeys(recent + self._index.find(key_hash)):
             if offset < self._log.start or len(found) == limit:
                 break
             # The hash is a hint: the record decides. Skip records that retention has given up but

@@ -159,10 +159,16 @@ class ActiveKeyIndex:
         entries["hash"] = hashes
         entries["log_offset"] = log_offsets
         entries["seconds"] = np.maximum(0, store_timestamps - self._begin) // 1000
-        entries["previous"] = link(self._slots, hashes, len(self) + 1)
+        entries["previous"] = previous = link(self._slots, hashes, len(self) + 1)
         begin = self._at + len(self) * KEY_ENTRY.itemsize
-        self._file.write(entries.tobytes(), begin)
-        write_crcs(self._file, self._crcs, begin, begin + entries.nbytes)
+        try:
+            self._file.write(entries.tobytes(), begin)
+            write_crcs(self._file, self._crcs, begin, begin + entries.nbytes)
+        except BaseException:
+            # Without these entries, each slot leads to the entry before the first of them. The
+            # reversed order assigns that one last.
+            self._slots[(hashes % self._slots.size)[::-1]] = previous[::-1]
+            raise
         self._count += entries.size
         self._last_log_offset = int(log_offsets[-1])
         self._end = int(store_timestamps[-1])

@@ -13,17 +13,26 @@ from typing import Final
 import numpy as np
 
 from litemq.errors import CorruptStoreError
-from litemq.format.columns.keys import hash_keys
+from litemq.format.columns.keys import KeyHashes, hash_keys
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.storage.files.block_crcs import crc_path
 from litemq.storage.files.disk import Disk
 from litemq.storage.index.key_index import ActiveKeyIndex, SealedKeyIndex
 from litemq.types import RecordKind
 
-__all__ = ["KeyIndexes"]
+__all__ = ["KeyIndexes", "hash_message_keys"]
 
 _LOG = logging.getLogger(__name__)
 _SEALED_MARK: Final = slice(32, 36)  # the number of slots: zero until a file is sealed
+
+
+def hash_message_keys(columns: RecordColumns) -> KeyHashes:
+    """Hash the ids and keys of all records except control records, which have none to find."""
+    chosen = np.flatnonzero(columns.header["kind"] != RecordKind.CONTROL)
+    if chosen.size == len(columns):
+        return hash_keys(columns)
+    hashes, owners = hash_keys(columns.subset(chosen))
+    return KeyHashes(hashes, chosen[owners])
 
 
 class KeyIndexes:
@@ -96,15 +105,14 @@ class KeyIndexes:
         return Path(path).parent == self._directory
 
     def add(self, columns: RecordColumns, base: int, now_ms: int) -> None:
-        """Index the keys and ids of records whose buffer begins at log offset ``base``."""
-        chosen = np.flatnonzero(columns.header["kind"] != RecordKind.CONTROL)
-        if chosen.size == 0:
-            return
-        messages = columns if chosen.size == len(columns) else columns.subset(chosen)
-        hashes, owners = hash_keys(messages)
-        offsets = (messages.starts + base)[owners]
-        times = messages.header["store_timestamp"].astype(np.int64)[owners]
-        at = 0
+        """Index the keys and ids of records whose buffer begins at log offset ``base``.
+
+        Records that are already indexed, for example by an ``add`` that failed, are ignored.
+        """
+        hashes, owners = hash_message_keys(columns)
+        offsets = (columns.starts + base)[owners]
+        times = columns.header["store_timestamp"].astype(np.int64)[owners]
+        at = int(np.searchsorted(offsets, self.resume_at))
         while at < hashes.size:
             active = self._index_with_space(now_ms)
             until = at + min(active.free_entries, hashes.size - at)

@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 from litemq.errors import CorruptStoreError
+from litemq.errors.detached import detached
 
 __all__ = ["DamageLog", "log_offset_of"]
 
@@ -27,7 +28,7 @@ class DamageLog:
         """Add ``error``, and log it unless the record is already known to be damaged."""
         offset = log_offset_of(error)
         if offset not in self._errors:
-            self._errors[offset] = error
+            self._errors[offset] = detached(error)
             _LOG.error("%s; skipping the record", error)
 
     def errors(self) -> list[CorruptStoreError]:

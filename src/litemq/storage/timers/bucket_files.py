@@ -23,6 +23,7 @@ replays it from the log.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import struct
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, DiskFullError
 from litemq.format.crc import crc32c
 from litemq.storage.files.disk import Disk
 from litemq.storage.timers.entries import DAY_MINUTES, ENTRY, MINUTE_MS, Entries, are_intact
@@ -136,14 +137,20 @@ class BucketFiles:
         return min((max(minute, bucket.minute) for bucket in buckets), default=None)
 
     def write(self, entries: Entries) -> None:
-        """Append ``entries``, in the order of the log, to their buckets."""
+        """Append ``entries``, in the order of the log, to their buckets; none if a write fails."""
         minutes = entries["due"].astype(np.int64) // MINUTE_MS
         firsts = np.where(minutes < self._split_before * DAY_MINUTES, minutes, minutes // DAY_MINUTES * DAY_MINUTES)
         order = np.argsort(firsts, kind="stable")
         bounds = np.flatnonzero(np.diff(firsts[order])) + 1
-        for some in np.split(order, bounds):
-            if some.size:
-                self._append(int(firsts[some[0]]), entries[some])
+        before = self._buckets, self._next_number
+        self._buckets = self._buckets.copy()
+        try:
+            for some in np.split(order, bounds):
+                if some.size:
+                    self._append(int(firsts[some[0]]), entries[some])
+        except BaseException:
+            self._buckets, self._next_number = before  # the next write overwrites what was written
+            raise
 
     def _append(self, minute: int, entries: Entries) -> None:
         bucket = self._buckets.get(minute)
@@ -160,21 +167,28 @@ class BucketFiles:
         day = minute // DAY_MINUTES
         for first in sorted(first for first, bucket in self._buckets.items() if bucket.minutes == DAY_MINUTES):
             if first // DAY_MINUTES <= day:
-                self._split_before = first // DAY_MINUTES + 1
                 self._split(self._buckets[first])
         self._split_before = max(self._split_before, day + 1)
 
     def _split(self, bucket: _Bucket) -> None:
-        del self._buckets[bucket.minute]
+        """Split a day. If the disk has no space for its minutes, it stays as it is."""
+        before = self._buckets, self._next_number, self._split_before
+        self._buckets = {minute: other for minute, other in self._buckets.items() if minute != bucket.minute}
+        self._split_before = bucket.minute // DAY_MINUTES + 1
+        try:
+            for first in range(0, bucket.entries, _CHUNK):
+                self.write(self._read(bucket, first, min(_CHUNK, bucket.entries - first)))
+        except BaseException:
+            self._buckets, self._next_number, self._split_before = before
+            raise
         self._dropped.append(bucket)
-        for first in range(0, bucket.entries, _CHUNK):
-            self.write(self._read(bucket, first, min(_CHUNK, bucket.entries - first)))
 
     def read(self, minute: int) -> Entries:
-        """Read the entries of ``minute``, after splitting its day if necessary."""
-        self.split_days(minute)
-        bucket = self._buckets.get(minute)
-        return _NO_ENTRIES if bucket is None else self._read(bucket, 0, bucket.entries)
+        """Read the entries of ``minute``, after splitting its day if necessary and possible."""
+        with contextlib.suppress(DiskFullError):
+            self.split_days(minute)
+        of_minute = (some[some["due"].astype(np.int64) // MINUTE_MS == minute] for some in self._chunks(minute))
+        return np.concatenate((_NO_ENTRIES, *of_minute))
 
     def bucket_end(self, minute: int) -> int:
         """Return the minute after the last one of the bucket that contains ``minute``."""
@@ -231,11 +245,15 @@ class BucketFiles:
             raise CorruptStoreError(str(path), first * ENTRY.itemsize, "the checksum of a timer entry does not match")
         return entries
 
-    def drop(self, minute: int) -> None:
-        """Drop the bucket of ``minute``. The next ``seal`` removes its file."""
-        bucket = self._buckets.get(minute)
+    def drop(self, minute: int) -> bool:
+        """Drop the bucket of ``minute``; the next ``seal`` removes its file.
+
+        Return whether no bucket has entries of the minute now. A day that is not split keeps them.
+        """
+        bucket = self._bucket(minute)
         if bucket is not None and bucket.minutes == 1:
             self._dropped.append(self._buckets.pop(minute))
+        return bucket is None or bucket.minutes == 1
 
     def seal(self, applied: int) -> None:
         """Write the manifest; the caller has synced all entries, of records below ``applied``."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import InvalidArgumentError
+from litemq.errors import DiskFullError, InvalidArgumentError
 from litemq.proto.control_pb2 import Control, TimerEnded, TimerMoved
 from litemq.storage.batches.batch import Placed
 from litemq.storage.state.machine_parts import PlacedEvent
@@ -239,7 +239,8 @@ class TimerStore:
                 self._skip(until)
                 continue
             self._load_minute(files, minute)
-        files.split_days((until + _SPLIT_AHEAD_MS) // MINUTE_MS)
+        with suppress(DiskFullError):  # what cannot be split is read from its whole day
+            files.split_days((until + _SPLIT_AHEAD_MS) // MINUTE_MS)
 
     def _load_minute(self, files: BucketFiles, minute: int) -> None:
         """Load the next minute.
@@ -301,8 +302,8 @@ class TimerStore:
         near = self._near
         minutes = rows[:, DUE] // MINUTE_MS
         for minute in np.unique(minutes[minutes < near.end // MINUTE_MS]).tolist():
-            if not near.has_minute(minute) and len(self._unwritten.between(minute, minute + 1)) == 0:
-                files.drop(minute)
+            is_gone = not near.has_minute(minute) and len(self._unwritten.between(minute, minute + 1)) == 0
+            if is_gone and files.drop(minute):
                 rows, minutes = rows[minutes != minute], minutes[minutes != minute]
         return rows
 

@@ -39,6 +39,7 @@ from litemq.proto.wire_pb2 import (
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import CONTROL_TOPIC_ID, QueueKey
 from support.callers import Asking, Kind, records, running_broker
+from support.garbage import no_error_in_cycles
 from support.waiting import HANG_S
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
@@ -531,3 +532,31 @@ def test_the_error_of_a_failed_look_up_is_answered(tmp_path: Path, monkeypatch: 
             assert await _cancel(ann, "m-0") == [CANCELLED]
 
     _run(main())
+
+
+@KINDS
+def test_refused_requests_leave_no_error_in_a_cycle(kind: Kind, tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with running_broker(kind, tmp_path, clock=clock) as broker:
+            ann = Asking(broker)
+            await ann.create()
+            await ann.send(records(2, delay_time=clock.wall_ms() + DAY))
+            await _cancel(ann, "m-0")
+            refused = await asyncio.gather(
+                _move(ann, "m-0", clock.wall_ms() + DAY),
+                _move(ann, "nobody", clock.wall_ms() + DAY),
+                _page(ann, most=0),
+                _page(ann, key="x" * 10_000),
+                return_exceptions=True,
+            )
+            assert [type(error) for error in refused] == [
+                TimerEndedError,
+                TimerNotFoundError,
+                InvalidArgumentError,
+                InvalidArgumentError,
+            ]
+            del refused
+
+    with no_error_in_cycles():
+        _run(main())

@@ -1,5 +1,6 @@
 """Look-ups by key: complete, or rebuilt if files of the index are missing."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from litemq.clock import FakeClock
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
+from litemq.storage.files.disk import OpenFile
 from litemq.types import Record
 from support.quick_disk import QuickDisk
 from support.stores import send
@@ -55,3 +57,35 @@ def test_complete_files_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     third = _open(tmp_path)  # after retention, the index begins before the log
     third.close()
     assert "rebuilding" not in caplog.text
+
+
+class _FullForIndex(QuickDisk):
+    """A disk that has no space for files of the index while ``is_full``."""
+
+    is_full = False
+
+    def pwrite(self, file: OpenFile, data: memoryview, offset: int) -> int:
+        if self.is_full and file.path.parent.name == "index":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().pwrite(file, data, offset)
+
+
+def test_messages_are_found_while_the_disk_is_full(tmp_path: Path) -> None:
+    disk = _FullForIndex()
+    store = DiskStore(tmp_path, CONFIG, FakeClock(), disk=disk, host="here")
+    _fill(store)
+    assert len(store.find("orders", "all", 1000)) == 100  # they are in the index
+    disk.is_full = True
+    for number in range(100, 120):
+        send(store, [Record("orders", b"body", f"m-{number}", keys=("all", "new"))])
+    for _ in range(3):
+        found = [one.record.message_id for one in store.find("orders", "all", 1000)]
+        assert found == [f"m-{number}" for number in reversed(range(120))]
+        assert len(store.find("orders", "new", 1000)) == 20
+    disk.is_full = False
+    assert len(store.find("orders", "all", 1000)) == 120
+    assert [len(store.find("orders", f"m-{number}", 2)) for number in range(120)] == [1] * 120
+    store.close()
+    again = _open(tmp_path)
+    assert len(again.find("orders", "all", 1000)) == 120
+    again.close()

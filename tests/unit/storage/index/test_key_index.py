@@ -1,5 +1,6 @@
 """Key index files: golden bytes, every key is found, and damage is detected."""
 
+import errno
 import struct
 from pathlib import Path
 
@@ -8,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, DiskFullError
 from litemq.format import native
 from litemq.storage.files.block_crcs import crc_path
-from litemq.storage.files.disk import DISK
+from litemq.storage.files.disk import DISK, Disk, OpenFile
 from litemq.storage.index.key_index import ActiveKeyIndex, SealedKeyIndex, link
 
 
@@ -41,6 +42,35 @@ def test_golden_bytes(tmp_path: Path) -> None:
             struct.pack(">IqII", 7, 300, 2, 1),  # slot 1, two seconds later, entry 1 before it
         ]
     )
+
+
+class _FullDisk(Disk):
+    """A disk that has no space while ``is_full``."""
+
+    is_full = False
+
+    def pwrite(self, file: OpenFile, data: memoryview, offset: int) -> int:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().pwrite(file, data, offset)
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_entries_that_the_disk_refused_leave_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_native: bool
+) -> None:
+    monkeypatch.setattr(native, "enabled", is_native and native.enabled)
+    disk = _FullDisk()
+    index = ActiveKeyIndex(disk, tmp_path / "1", slots=7, capacity=100)
+    _add(index, [1, 8, 2])
+    disk.is_full = True
+    for _ in range(2):
+        with pytest.raises(DiskFullError):
+            _add(index, [1, 8, 1, 15, 3], 3)
+        assert [index.find(key_hash) for key_hash in (1, 8, 2, 15, 3)] == [[0], [1], [2], [], []]
+    disk.is_full = False
+    _add(index, [1, 8, 1, 15, 3], 3)
+    assert [index.find(key_hash) for key_hash in (1, 8, 2, 15, 3)] == [[5, 3, 0], [4, 1], [2], [6], [7]]
 
 
 @settings(max_examples=60)
