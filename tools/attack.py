@@ -47,6 +47,7 @@ def main() -> int:
     tests = str(ROOT / "tests")
     sys.path.insert(0, tests)
     os.environ["PYTHONPATH"] = tests  # for the clients in their own processes
+    os.environ["LITEMQ_BROKER_DISK_CLEAN_PERCENT"] = "100"  # a full disk must not count as permission to delete
     from litemq.net.event_loop import run
     from support.attack.scenario import attack
 

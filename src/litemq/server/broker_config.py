@@ -107,10 +107,10 @@ class BrokerConfig:
         for name in ("disk_clean_percent", "disk_refuse_percent"):
             if not 1 <= getattr(self, name) <= 100:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: choose 1 … 100")
-        if self.disk_clean_percent > self.disk_refuse_percent:
+        if self.disk_refuse_percent < self.disk_clean_percent < 100:
             raise ConfigurationError(
                 f"disk_clean_percent={self.disk_clean_percent}, disk_refuse_percent={self.disk_refuse_percent}: "
-                "choose disk_clean_percent <= disk_refuse_percent"
+                "choose disk_clean_percent <= disk_refuse_percent, or disk_clean_percent=100 for never"
             )
         for name in ("half_lifetime_ms", "max_half_bytes", "check_after_ms", "check_every_ms", "max_checks"):
             if getattr(self, name) <= 0:

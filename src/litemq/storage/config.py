@@ -43,7 +43,8 @@ class StoreConfig:
     archive_wait_ms: int = 7 * 24 * 3600 * 1000
     # Dead letters are kept for this time, even if retention drops their segments.
     dead_letter_retention_ms: int = 30 * 24 * 3600 * 1000
-    # Disk usage at which the oldest segments are dropped early, and at which producers are refused.
+    # Disk usage at which the oldest segments are dropped early (100: never), and at which producers
+    # are refused.
     disk_clean_percent: float = 75
     disk_refuse_percent: float = 90
 
@@ -59,10 +60,11 @@ class StoreConfig:
                 f"checkpoint_interval_ms={self.checkpoint_interval_ms}, "
                 f"snapshot_every_bytes={self.snapshot_every_bytes}: choose positive numbers"
             )
-        if not 0 < self.disk_clean_percent <= self.disk_refuse_percent <= 100:
+        cleans_at = 0 if self.disk_clean_percent == 100 else self.disk_clean_percent  # 100: never
+        if not 0 <= cleans_at <= self.disk_refuse_percent <= 100 or self.disk_clean_percent <= 0:
             raise InvalidArgumentError(
                 f"disk_clean_percent={self.disk_clean_percent}, disk_refuse_percent={self.disk_refuse_percent}: "
-                "choose 0 < disk_clean_percent <= disk_refuse_percent <= 100"
+                "choose 0 < disk_clean_percent <= disk_refuse_percent <= 100, or disk_clean_percent=100 for never"
             )
         # The broker's own records (dead letters, parts of a snapshot) may exceed max_record_bytes.
         check_segment_bytes(self.segment_bytes, self.max_record_bytes + 64 * 1024)

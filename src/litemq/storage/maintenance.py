@@ -140,7 +140,7 @@ class Maintenance:
     def watch_disk(self) -> None:
         """Check the disk: drop old segments early if it fills up, refuse producers if it is full.
 
-        The limits are ``disk_clean_percent`` and ``disk_refuse_percent``.
+        The limits are ``disk_clean_percent`` (100: drop nothing) and ``disk_refuse_percent``.
         """
         parts, log, config = self._parts, self._log, self._config
         used = parts.disk.used_fraction(parts.directory) * 100
@@ -149,7 +149,7 @@ class Maintenance:
                 log.reserve.fill()
             except DiskFullError as error:
                 _LOG.warning("%s: cannot reserve a segment for the broker's own records", error)
-        while used >= config.disk_clean_percent and len(log.segments) > 2:
+        while used >= config.disk_clean_percent < 100 and len(log.segments) > 2:
             before = log.start
             try:
                 after = self.retain(max_bytes=log.segments[-1].end - log.segments[1].start, is_urgent=True)

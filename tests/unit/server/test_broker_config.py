@@ -52,6 +52,7 @@ def test_the_reachable_host_is_the_host_unless_advertised_host_is_set() -> None:
         ({"retention_ms": 0}, "omit it"),
         ({"max_log_bytes": -1}, "omit it"),
         ({"disk_clean_percent": 95}, "disk_clean_percent <= disk_refuse_percent"),
+        ({"disk_clean_percent": 101}, "disk_clean_percent=101: choose 1 … 100"),
         ({"disk_clean_percent": 0}, "disk_clean_percent=0: choose 1 … 100"),
         ({"disk_refuse_percent": 101}, "disk_refuse_percent=101: choose 1 … 100"),
         ({"default_queues": 0}, "choose 1 … 65536"),

@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,23 @@ def test_a_disk_that_fills_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     again = DiskStore(tmp_path, CONFIG, FakeClock(), host="here")
     assert rows_of(again) == rows
     again.close()
+
+
+def test_a_broker_may_refuse_messages_and_delete_none(tmp_path: Path) -> None:
+    segment = CONFIG.segment_bytes
+    disk = FillingDisk(20 * segment)
+    config = replace(CONFIG, disk_clean_percent=100, disk_refuse_percent=90)
+    store = DiskStore(tmp_path, config, FakeClock(), disk=disk, host="here")
+    disk.folder = tmp_path
+    for _ in range(10):
+        _send(store, 40, 1000)
+    count = len(store._log.segments)
+    disk.others = 30 * segment
+    store._maintenance.watch_disk()
+    assert len(store._log.segments) == count
+    with pytest.raises(DiskFullError, match="messages are refused from 90%"):
+        _send(store)
+    store.close()
 
 
 def test_retention_runs_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

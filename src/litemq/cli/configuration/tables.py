@@ -86,7 +86,7 @@ BROKER: Final = Table(
             "storage.disk_clean_percent",
             "disk_clean_percent",
             INTEGER,
-            "Used part of the disk, in percent, from which the oldest messages are deleted early.",
+            "Used part of the disk, in percent, from which the oldest messages are deleted early; 100: never.",
         ),
         Setting(
             "storage.disk_refuse_percent",
