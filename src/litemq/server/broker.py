@@ -16,7 +16,7 @@ from litemq.broker.broker import Broker, BrokerIdentity
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.clock import SystemClock
-from litemq.errors import StoreFailedError
+from litemq.errors import DiskFullError, StoreFailedError
 from litemq.net.server import FrameServer, ServerLimits
 from litemq.proto.wire_pb2 import BrokerFacts, TopicQueues
 from litemq.server.broker_config import BrokerConfig, check_address
@@ -111,7 +111,14 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
             broker.close()
             await server.close()
     finally:
-        await loop.run_in_executor(None, store.close)
+        await loop.run_in_executor(None, _close, store)
+
+
+def _close(store: DiskStore) -> None:
+    try:
+        store.close()
+    except DiskFullError as error:
+        _LOG.warning("%s: nothing is lost, and the next start reads the end of the log again", error)
 
 
 def _tune_interpreter() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from time import sleep
 from typing import Final
 
@@ -24,6 +25,7 @@ __all__ = ["Maintenance"]
 _STATE_INTERVAL_S: Final = 0.2
 _RETENTION_INTERVAL_S: Final = 60
 _PAUSE_S: Final = 0.0005
+_CLEAN_AGAIN_S: Final = 60.0  # after a failure: each try adds a snapshot to the log
 # More than a broker loads: the broker cannot load timers while retention holds the lock.
 _LOADED_AHEAD_MS: Final = 180_000
 _LOG = logging.getLogger(__name__)
@@ -43,12 +45,14 @@ class Maintenance:
             reader,
             halves,
             snapshot=self.snapshot,
-            checkpoint=lambda: self.checkpoint(),
+            checkpoint=lambda: self._checkpoint_before_drop(),
             pause=lambda: self._yield_to_others(),
         )
         self._snapshotting = threading.Lock()
         self._snapshot_at = max(0, parts.files.projections.snapshot)
         self._checkpoint_at = self._retention_at = self._now()
+        self._clean_again_at = 0.0
+        self._has_reserve = True  # or it is not needed yet
         self._thread: MaintenanceThread | None = None
 
     def start(self) -> None:
@@ -77,8 +81,8 @@ class Maintenance:
                 self._parts.state_writer.commit_if_due(self._parts.flusher.flushed)
             return
         self._checkpoint_at = now
+        self.watch_disk()  # first: on a full disk, the checkpoint fails until old segments are gone
         self.checkpoint(whole=False)
-        self.watch_disk()
         self.watch_unread()
         self._retainer.report_losses()
         if self._log.end - self._snapshot_at >= self._config.snapshot_every_bytes:
@@ -118,6 +122,18 @@ class Maintenance:
             )
             parts.files.checkpoint()
 
+    def _checkpoint_before_drop(self) -> None:
+        """Write a checkpoint. On a full disk, give up a reserved segment for its space.
+
+        Old segments are dropped after it, and the reserve is filled again.
+        """
+        try:
+            self.checkpoint()
+        except DiskFullError:
+            if not self._log.reserve.release():
+                raise
+            self.checkpoint()
+
     def snapshot(self) -> int:
         """Write the state into the log, wait until it is durable, and return its log offset."""
         parts = self._parts
@@ -144,17 +160,21 @@ class Maintenance:
         """
         parts, log, config = self._parts, self._log, self._config
         used = parts.disk.used_fraction(parts.directory) * 100
-        if used >= config.disk_clean_percent or len(log.segments) > 1:
+        if used >= min(config.disk_clean_percent, config.disk_refuse_percent) or len(log.segments) > 1:
             try:
                 log.reserve.fill()
+                self._has_reserve = True
             except DiskFullError as error:
-                _LOG.warning("%s: cannot reserve a segment for the broker's own records", error)
-        while used >= config.disk_clean_percent < 100 and len(log.segments) > 2:
+                if self._has_reserve:  # once, not at every interval
+                    _LOG.warning("%s: cannot reserve a segment for the broker's own records", error)
+                self._has_reserve = False
+        while used >= config.disk_clean_percent < 100 and len(log.segments) > 2 and self._now() >= self._clean_again_at:
             before = log.start
             try:
                 after = self.retain(max_bytes=log.segments[-1].end - log.segments[1].start, is_urgent=True)
             except (StorageError, OSError) as error:
                 _LOG.warning("%s: cannot drop the oldest segment: %s", parts.directory, error)
+                self._clean_again_at = self._now() + _CLEAN_AGAIN_S
                 break
             if after == before:
                 break
@@ -234,6 +254,6 @@ class Maintenance:
         now = self._now()
         if self._thread is not None and now - self._checkpoint_at >= self._config.checkpoint_interval_ms / 1000:
             self._checkpoint_at = now
-            with self._parts.maintaining:
+            with self._parts.maintaining, suppress(DiskFullError):  # retention may free the disk
                 self._parts.timers.load(self._parts.clock.wall_ms() + _LOADED_AHEAD_MS)
                 self.checkpoint(whole=False)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from time import monotonic
+from typing import Final
 
 from litemq.errors import StorageError
 
 __all__ = ["MaintenanceThread"]
 
+_LOG_AGAIN_S: Final = 60.0  # the same error
 _LOG = logging.getLogger(__name__)
 
 
@@ -27,14 +30,14 @@ class MaintenanceThread:
         self._thread.start()
 
     def _run(self) -> None:
-        logged = ""
+        logged, logged_at = "", 0.0
         while not self._stopping.wait(self._interval):
             try:
                 self._work()
-                logged = ""
             except (StorageError, OSError) as error:
-                if str(error) != logged:  # once, not at every interval
-                    logged = str(error)
+                # Not at every interval, and not again because another part of the work succeeds.
+                if str(error) != logged or monotonic() > logged_at + _LOG_AGAIN_S:
+                    logged, logged_at = str(error), monotonic()
                     _LOG.warning("maintenance failed: %s; retrying", logged)
 
     def stop(self) -> None:

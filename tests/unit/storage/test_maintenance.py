@@ -17,7 +17,7 @@ from litemq.proto.control_pb2 import Control
 from litemq.storage import maintenance
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.files.disk import READ_ONLY, Disk
+from litemq.storage.files.disk import READ_ONLY, Disk, OpenFile
 from litemq.storage.log.checkpoint import CheckpointFile
 from litemq.storage.state import QueueKey
 from litemq.types import Record
@@ -110,6 +110,66 @@ def test_a_disk_that_fills_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     store.abandon()
     again = DiskStore(tmp_path, CONFIG, FakeClock(), host="here")
     assert rows_of(again) == rows
+    again.close()
+
+
+class _RefusingDisk(FillingDisk):
+    """A disk that also refuses writes of the projections when it is full."""
+
+    def pwrite(self, file: OpenFile, data: memoryview, offset: int) -> int:
+        is_in_place = file.path.parent.name == "commitlog" or file.path.name == "checkpoint"
+        if self.folder is not None and not is_in_place and self._used() >= self.capacity:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().pwrite(file, data, offset)
+
+
+def _on_a_full_disk(folder: Path, clock: FakeClock) -> tuple[DiskStore, _RefusingDisk]:
+    """Return a store of several segments and a reserve, whose disk is full of other files."""
+    disk = _RefusingDisk(20 * CONFIG.segment_bytes)
+    store = DiskStore(folder, CONFIG, clock, disk=disk, host="here")
+    disk.folder = folder
+    for _ in range(10):
+        _send(store, 40, 1000)
+    store._maintenance.watch_disk()
+    disk.others = 30 * CONFIG.segment_bytes
+    return store, disk
+
+
+def test_a_disk_that_is_full_at_once_is_cleaned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    store, disk = _on_a_full_disk(tmp_path, clock)
+    disk.others = disk.capacity - disk._used() + disk.others  # exactly full: the reserve is what can be given up
+    start_offset = store.state.start_offsets[QueueKey(16, 0)]
+    clock.advance(10)
+    store._maintenance._run()
+    assert "dropped the oldest segment early" in caplog.text
+    assert store.state.start_offsets[QueueKey(16, 0)] > start_offset
+    assert disk._used() < disk.capacity
+    _send(store)
+    clock.advance(10)
+    store._maintenance._run()
+    assert len(list((tmp_path / "commitlog").glob("reserve-*"))) == 2
+    store.close()
+
+
+def test_a_disk_that_stays_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    store, disk = _on_a_full_disk(tmp_path, clock)
+    for _ in range(5):
+        clock.advance(2)
+        with pytest.raises(DiskFullError):
+            store._maintenance._run()
+    assert caplog.text.count("cannot drop the oldest segment") == 1  # and it is tried again after a minute
+    assert caplog.text.count("cannot reserve a segment") == 1
+    with pytest.raises(DiskFullError, match="messages are refused from 90%"):
+        _send(store)
+    end = store.state.end_offsets[QueueKey(16, 0)]
+    with pytest.raises(DiskFullError):
+        store.close()
+    disk.others = 0
+    again = DiskStore(tmp_path, CONFIG, FakeClock(), host="here")
+    assert again.state.end_offsets[QueueKey(16, 0)] == end
+    assert decode_record(again.read_queue(QueueKey(16, 0), end - 1, 1)).record.topic == "orders"
     again.close()
 
 

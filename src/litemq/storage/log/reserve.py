@@ -35,6 +35,15 @@ class SegmentReserve:
                     raise
                 self._disk.sync_directory(self._directory)
 
+    def release(self) -> bool:
+        """Give the space of a reserved segment back; return ``False`` if none is left."""
+        for path in reversed(self._paths):
+            if path.exists():
+                self._disk.unlink(path)
+                self._disk.sync_directory(self._directory)
+                return True
+        return False
+
     def take(self, start: int) -> bool:
         """Make a reserved segment the one at ``start``; return ``False`` if none is left."""
         for path in self._paths:

@@ -39,6 +39,7 @@ class StateWriter:
         self._topics_path = directory / "topics.json"
         self._changes: Changes | None = None
         self._failed = False
+        self._is_behind = False  # the last commit failed
         self._uncommitted: dict[bytes, Row] = {}
         self._topics: dict[int, Row] = {}
         self.applied = 0
@@ -102,13 +103,16 @@ class StateWriter:
             self._database.commit(confirmed, self._uncommitted.items())
             self._put_topics(self._uncommitted.values())
         except (sqlite3.OperationalError, DiskFullError) as error:
-            _LOG.warning("cannot commit to %s: %s; retrying at the next commit", self._path, error)
+            if not self._is_behind:  # once, not at every commit
+                _LOG.warning("cannot commit to %s: %s; retrying at each commit", self._path, error)
+            self._is_behind = True
             return
         except (sqlite3.Error, UnicodeError) as error:
             _LOG.warning("cannot write %s: %s; rebuilding it from the log at the next start", self._path, error)
             self._failed = True
             return
         self._uncommitted.clear()
+        self._is_behind = False
         self.applied = confirmed
 
     def _put_topics(self, changed: Iterable[Row]) -> None:
