@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from litemq.cli.processes.worker_pool import EXIT_RECYCLE, WorkerSettings
@@ -65,7 +66,8 @@ def _watch(line: socket.socket, within: float) -> None:
 
     No other process would end it: after ``within`` seconds it exits, whatever it does.
     """
-    line.recv(1)
+    with suppress(OSError):  # also a reset: a parent that was killed had not read the last report
+        line.recv(1)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(within)
     faulthandler.dump_traceback()
