@@ -117,23 +117,26 @@ class Fuzzer:
             self._loop = VirtualLoop()
             self._server = self._target.start(self._loop, self._tally)
             self._opcodes = self._server.opcodes
+            gc.freeze()  # so that the collection after each input is quick
         self._played.append(data)
         self._server.play(data)
         self.executions += 1
         self._check()
+        self._check_cycles()
         if len(self._played) >= self._target.inputs_per_server:
             self.replace_server()
 
     def replace_server(self) -> None:
         """Stop the server; the next input starts another."""
         if self._server is not None:
-            self._check_cycles()
             self._server.close()
             self._server = None
+            gc.unfreeze()
             assert not asyncio.all_tasks(self._loop), f"tasks run on: {asyncio.all_tasks(self._loop)}"
             self._loop.close()
             self._check()
             self._played.clear()
+            gc.collect()
             self._check_memory()
 
     def _check_cycles(self) -> None:
