@@ -60,8 +60,8 @@ class StoreConfig:
                 f"checkpoint_interval_ms={self.checkpoint_interval_ms}, "
                 f"snapshot_every_bytes={self.snapshot_every_bytes}: choose positive numbers"
             )
-        cleans_at = 0 if self.disk_clean_percent == 100 else self.disk_clean_percent  # 100: never
-        if not 0 <= cleans_at <= self.disk_refuse_percent <= 100 or self.disk_clean_percent <= 0:
+        clean, refuse = self.disk_clean_percent, self.disk_refuse_percent
+        if not (0 < clean <= 100 and 0 < refuse <= 100 and (clean <= refuse or clean == 100)):
             raise InvalidArgumentError(
                 f"disk_clean_percent={self.disk_clean_percent}, disk_refuse_percent={self.disk_refuse_percent}: "
                 "choose 0 < disk_clean_percent <= disk_refuse_percent <= 100, or disk_clean_percent=100 for never"

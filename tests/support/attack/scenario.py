@@ -205,9 +205,11 @@ class Scenario:
         began = time.monotonic()
         for number in range(max(1, int(seconds // period))):
             kills, begin = self.kills, time.monotonic()
-            self.on_progress(f"{begin - began:.0f} s: {attacks[number % len(attacks)].__name__.replace('_', ' ')}")
-            async with self._watched_memory(attacks[number % len(attacks)].__name__.replace("_", " ")):
-                await attacks[number % len(attacks)](period / 3)
+            this_attack = attacks[number % len(attacks)]
+            name = this_attack.__name__.replace("_", " ")
+            self.on_progress(f"{begin - began:.0f} s: {name}")
+            async with self._watched_memory(name):
+                await this_attack(period / 3)
             if kills == self.kills:
                 await self.kill("ab"[number // len(attacks) % 2])
             await asyncio.sleep(max(0.0, begin + period - time.monotonic()))

@@ -142,14 +142,19 @@ class BucketFiles:
         firsts = np.where(minutes < self._split_before * DAY_MINUTES, minutes, minutes // DAY_MINUTES * DAY_MINUTES)
         order = np.argsort(firsts, kind="stable")
         bounds = np.flatnonzero(np.diff(firsts[order])) + 1
-        before = self._buckets, self._next_number
-        self._buckets = self._buckets.copy()
-        try:
+        with self._undone_on_error():
             for some in np.split(order, bounds):
                 if some.size:
                     self._append(int(firsts[some[0]]), entries[some])
+
+    @contextlib.contextmanager
+    def _undone_on_error(self) -> Iterator[None]:
+        """If the block fails, forget what it changed. The next write overwrites what it wrote."""
+        before = self._buckets.copy(), self._next_number, self._split_before
+        try:
+            yield
         except BaseException:
-            self._buckets, self._next_number = before  # the next write overwrites what was written
+            self._buckets, self._next_number, self._split_before = before
             raise
 
     def _append(self, minute: int, entries: Entries) -> None:
@@ -172,15 +177,11 @@ class BucketFiles:
 
     def _split(self, bucket: _Bucket) -> None:
         """Split a day. If the disk has no space for its minutes, it stays as it is."""
-        before = self._buckets, self._next_number, self._split_before
-        self._buckets = {minute: other for minute, other in self._buckets.items() if minute != bucket.minute}
-        self._split_before = bucket.minute // DAY_MINUTES + 1
-        try:
+        with self._undone_on_error():
+            del self._buckets[bucket.minute]
+            self._split_before = bucket.minute // DAY_MINUTES + 1
             for first in range(0, bucket.entries, _CHUNK):
                 self.write(self._read(bucket, first, min(_CHUNK, bucket.entries - first)))
-        except BaseException:
-            self._buckets, self._next_number, self._split_before = before
-            raise
         self._dropped.append(bucket)
 
     def read(self, minute: int) -> Entries:

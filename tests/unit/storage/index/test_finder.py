@@ -1,6 +1,5 @@
 """Look-ups by key: complete, or rebuilt if files of the index are missing."""
 
-import errno
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,8 @@ import pytest
 from litemq.clock import FakeClock
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.files.disk import OpenFile
 from litemq.types import Record
+from support.full_disk import FullDisk
 from support.quick_disk import QuickDisk
 from support.stores import send
 
@@ -59,19 +58,8 @@ def test_complete_files_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert "rebuilding" not in caplog.text
 
 
-class _FullForIndex(QuickDisk):
-    """A disk that has no space for files of the index while ``is_full``."""
-
-    is_full = False
-
-    def pwrite(self, file: OpenFile, data: memoryview, offset: int) -> int:
-        if self.is_full and file.path.parent.name == "index":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return super().pwrite(file, data, offset)
-
-
 def test_messages_are_found_while_the_disk_is_full(tmp_path: Path) -> None:
-    disk = _FullForIndex()
+    disk = FullDisk()
     store = DiskStore(tmp_path, CONFIG, FakeClock(), disk=disk, host="here")
     _fill(store)
     assert len(store.find("orders", "all", 1000)) == 100  # they are in the index

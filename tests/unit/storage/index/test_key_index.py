@@ -1,6 +1,5 @@
 """Key index files: golden bytes, every key is found, and damage is detected."""
 
-import errno
 import struct
 from pathlib import Path
 
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 from litemq.errors import CorruptStoreError, DiskFullError
 from litemq.format import native
 from litemq.storage.files.block_crcs import crc_path
-from litemq.storage.files.disk import DISK, Disk, OpenFile
+from litemq.storage.files.disk import DISK
 from litemq.storage.index.key_index import ActiveKeyIndex, SealedKeyIndex, link
+from support.full_disk import FullDisk
 
 
 def _active(path: Path, slots: int = 7, capacity: int = 100_000) -> ActiveKeyIndex:
@@ -44,23 +44,12 @@ def test_golden_bytes(tmp_path: Path) -> None:
     )
 
 
-class _FullDisk(Disk):
-    """A disk that has no space while ``is_full``."""
-
-    is_full = False
-
-    def pwrite(self, file: OpenFile, data: memoryview, offset: int) -> int:
-        if self.is_full:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return super().pwrite(file, data, offset)
-
-
 @pytest.mark.parametrize("is_native", [True, False])
 def test_entries_that_the_disk_refused_leave_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_native: bool
 ) -> None:
     monkeypatch.setattr(native, "enabled", is_native and native.enabled)
-    disk = _FullDisk()
+    disk = FullDisk()
     index = ActiveKeyIndex(disk, tmp_path / "1", slots=7, capacity=100)
     _add(index, [1, 8, 2])
     disk.is_full = True
