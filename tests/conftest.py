@@ -42,11 +42,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _an_empty_disk() -> Iterator[None]:
-    """Keep the disk watermarks of stores in this process from the state of the machine's disk."""
+    """Keep stores and benchmarks in this process from the state of the machine's disk."""
     from litemq.storage.files.disk import Disk  # late: coverage begins first
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Disk, "used_fraction", lambda _disk, _path: 0.0)
+        patch.setattr(Disk, "free_bytes", lambda _disk, _path: 1 << 40)
         yield
 
 

@@ -78,6 +78,8 @@ def one_broker(data: Path, nameserver_port: int, *, auto_create_topics: bool) ->
         nameservers=(f"127.0.0.1:{nameserver_port}",),
         data_path=str(data / "broker"),
         file_size=16 << 20,
+        disk_clean_percent=100,
+        disk_refuse_percent=100,
         auto_create_topics=auto_create_topics,
     )
     return lambda ready, stop: broker.run_broker(config, ready, stop)

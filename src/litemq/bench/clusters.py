@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from litemq.bench.disk_space import BROKER_ENVIRONMENT
 from litemq.errors import LiteMQError
 
 __all__ = ["RunningBroker", "free_port", "running_broker", "running_broker_on", "running_brokers", "running_cluster"]
@@ -118,7 +120,10 @@ def _running(command: list[str], ready: str) -> Iterator[int]:
     ``ready`` is the text in its output that marks the end of its start-up.
     """
     arguments = [sys.executable, "-c", _PROGRAM, *command]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
+    environment = {**os.environ, **BROKER_ENVIRONMENT}
+    with subprocess.Popen(  # noqa: S603
+        arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         output = _wait_until(ready, process)
         try:
             if output is not None:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from litemq.bench.disk_space import STORE_CONFIG
 from litemq.bench.suite import Figure, at_least, at_most
 from litemq.bench.workloads.store_at_scale import Backlog, Width, time_to_restart
 from litemq.broker.broker import Broker
@@ -23,7 +24,6 @@ from litemq.clock import SystemClock
 from litemq.format.record_encode import RecordTemplate
 from litemq.net.event_loop import run as run_on_loop
 from litemq.proto.wire_pb2 import Opcode, SendRequest
-from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.offline.rebuild import rebuild_directory
 from litemq.testing.local_channel import LocalChannel
@@ -153,7 +153,7 @@ def _figures_at_scale(root: Path, scale: float) -> list[Figure]:
 
 
 def _store(root: Path) -> DiskStore:
-    return DiskStore(root, StoreConfig(), SystemClock())
+    return DiskStore(root, STORE_CONFIG, SystemClock())
 
 
 def _in_new_directory(root: Path, measure: Callable[[Path], float]) -> float:
@@ -243,5 +243,5 @@ class _BareDisk:
 def _rebuild(backlog: Backlog) -> float:
     path = backlog.path
     begin = time.perf_counter()
-    rebuilt = rebuild_directory(path, StoreConfig(), SystemClock())
+    rebuilt = rebuild_directory(path, STORE_CONFIG, SystemClock())
     return rebuilt.log_bytes / 1e6 / (time.perf_counter() - begin)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from litemq.bench.disk_space import STORE_CONFIG
 from litemq.clock import SystemClock
 from litemq.format.record_encode import RecordTemplate
-from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 
 __all__ = ["Rows", "as_parquet", "fill_topic", "open_log"]
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
 def open_log(directory: Path) -> DiskStore:
     """Open a log to fill directly, since filling it through a broker would take too long."""
-    return DiskStore(directory, StoreConfig(), SystemClock())
+    return DiskStore(directory, STORE_CONFIG, SystemClock())
 
 
 def fill_topic(store: DiskStore, rows: Rows) -> None:

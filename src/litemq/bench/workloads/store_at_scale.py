@@ -15,9 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from litemq.bench.disk_space import STORE_CONFIG
 from litemq.clock import SystemClock
 from litemq.format.record_encode import RecordTemplate
-from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
 
@@ -31,7 +31,7 @@ _QUEUES_A_TOPIC: Final = 1000
 
 
 def _store(path: Path) -> DiskStore:
-    return DiskStore(path, StoreConfig(), SystemClock())
+    return DiskStore(path, STORE_CONFIG, SystemClock())
 
 
 def _evict(path: Path) -> None:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final, Never
+from typing import Annotated, Never
 
 import typer
 from rich import box
@@ -17,18 +17,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from litemq import __version__
+from litemq.bench.disk_space import check_disk_space
 from litemq.bench.scratch import scratch_folder
 from litemq.bench.suite import MIN_RUNS, SUITES, Figure, Measurement, load_suite, measure, short
 from litemq.cli.commands import bench_load
 from litemq.cli.nouns import new_noun
 from litemq.cli.rendering.output import Format, OutputFormat, write_value
-from litemq.errors import DiskFullError
-from litemq.storage.config import StoreConfig
-from litemq.storage.files.disk import DISK
 
 __all__ = ["app"]
-
-_KEPT_FREE_PERCENT: Final = 5  # distance from where a broker refuses messages: a benchmark writes data
 
 app = new_noun("bench")
 bench_load.add_to(app)
@@ -61,7 +57,7 @@ def suite(
         raise typer.BadParameter(f"unknown suite {name!r}: choose from {', '.join(sorted(SUITES))}", param_hint="NAME")
     if check and scale != 1.0:
         raise typer.BadParameter("the goals apply to --scale 1 only", param_hint="--check")
-    _check_disk_space(Path(tempfile.gettempdir()))
+    check_disk_space(Path(tempfile.gettempdir()), scale)
     with _ended_by_sigterm(), scratch_folder():
         measurements = _with_progress(name, load_suite(name, scale), runs)
     if output is not OutputFormat.TABLE:
@@ -94,14 +90,6 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _check_disk_space(folder: Path) -> None:
-    used, limit = 100 * DISK.used_fraction(folder), StoreConfig().disk_refuse_percent - _KEPT_FREE_PERCENT
-    if used >= limit:
-        raise DiskFullError(
-            f"the disk of {folder} is {used:.0f}% full: free some space, or set TMPDIR to another directory"
-        )
 
 
 def _with_progress(name: str, figures: list[Figure], runs: int) -> list[Measurement]:

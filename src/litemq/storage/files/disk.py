@@ -185,6 +185,11 @@ class Disk:
         used = found.f_blocks - found.f_bfree
         return used / (used + found.f_bavail) if used + found.f_bavail else 0.0
 
+    def free_bytes(self, path: Path) -> int:
+        """Return the free bytes of the file system of ``path``, without those reserved for root."""
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
     def total_bytes(self, path: Path) -> int:
         """Return the bytes of the file system of ``path``, without the part reserved for root."""
         found = os.statvfs(path)
