@@ -143,6 +143,10 @@ sanitize *args:
 bench suite="format" *args:
     shift || true; {{bin}}/litemq bench suite {{suite}} "$@"
 
+# Profile a broker and its client at 200, 2,000 and 20,000 messages per second: just profile-tick --durability memory
+profile-tick *args:
+    {{bin}}/python -m tools.profile_tick "$@"
+
 # Compare benchmarks and start-up of two revisions, in alternating rounds: just compare v1 HEAD --suite broker
 compare before *args:
     {{bin}}/python tools/compare.py "$@"
