@@ -35,6 +35,7 @@ from litemq.bench.clusters import RunningBroker, running_broker
 from litemq.errors import TopicNotFoundError
 
 _START_S: Final = 60.0
+_LONGEST_S: Final = 3600.0  # of a load; it is ended earlier
 _WARM_UP_S: Final = 2.0
 _SAMPLES_PER_S: Final = 400
 _FUNCTIONS: Final = 14  # shown for each process
@@ -71,6 +72,8 @@ def main() -> int:
     parser.add_argument("--durability", choices=["memory", "disk"], default="disk")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement; default: 8")
     arguments = parser.parse_args()
+    if min(arguments.rates) < 1 or arguments.seconds < 1:
+        parser.error("choose rates of at least 1 message per second, and at least 1 second")
     missing = [name for name in ("strace", "py-spy") if _tool(name) is None]
     if missing:
         print(f"not found: {', '.join(missing)}. Install Debian's strace and the developers' packages", file=sys.stderr)
@@ -99,11 +102,11 @@ def profile(rate: int, durability: str, seconds: float) -> tuple[Profile, Profil
     with (
         running_broker() as broker,
         Client(broker.url) as mq,
-        load(broker, rate, durability, _WARM_UP_S + 4 * seconds + 20) as client,
+        load(broker, rate, durability) as client,
     ):
-        wait_for_messages(mq)
+        wait_for_messages(mq, client)
         time.sleep(_WARM_UP_S)
-        pids = broker.pid, client
+        pids = broker.pid, client.pid
         profiles = Profile(), Profile()
         names = [thread_names(pid) for pid in pids]
         before, stored = [threads(pid) for pid in pids], count_messages(mq)
@@ -120,26 +123,31 @@ def profile(rate: int, durability: str, seconds: float) -> tuple[Profile, Profil
                 for function, count in functions.items():
                     each.functions[f"{thread}: {function}"] = each.cpu_us[thread] * count / functions.total()
         for each, calls in zip(profiles, count_calls(mq, pids, seconds), strict=True):
-            for call, cost in calls.items():
-                each.calls[call] = cost
+            each.calls.update(calls)
     return profiles
 
 
 @contextlib.contextmanager
-def load(broker: RunningBroker, rate: int, durability: str, seconds: float) -> Iterator[int]:
-    """Run ``litemq bench latency`` against ``broker``; yield its process id."""
-    options = [f"--rate={rate}", f"--durability={durability}", f"--seconds={seconds}", f"--url={broker.url}"]
+def load(broker: RunningBroker, rate: int, durability: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run ``litemq bench latency`` against ``broker`` until the end of the block."""
+    options = [f"--rate={rate}", f"--durability={durability}", f"--seconds={_LONGEST_S}", f"--url={broker.url}"]
     with subprocess.Popen(
         [sys.executable, "-m", "litemq", "bench", "latency", *options],
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     ) as process:
         try:
-            yield process.pid
-            if process.poll() is not None:
-                raise SystemExit(f"the load of {rate} messages per second ended early, with {process.returncode}")
+            yield process
+            check_runs(process)
         finally:
             process.kill()
+
+
+def check_runs(process: subprocess.Popen[bytes]) -> None:
+    """Raise ``SystemExit`` with the error of the load if it has ended."""
+    if process.poll() is not None:
+        error = process.stderr.read().decode() if process.stderr is not None else ""
+        raise SystemExit(f"the load ended early, with exit code {process.returncode}\n{error}")
 
 
 # The instruments ----------------------------------------------------------------------------------
@@ -206,10 +214,11 @@ def _count(stacks: str) -> dict[str, Counter[str]]:
     return found
 
 
-def wait_for_messages(mq: Client) -> None:
+def wait_for_messages(mq: Client, process: subprocess.Popen[bytes]) -> None:
     """Wait until the load has begun."""
     end = time.monotonic() + _START_S
     while time.monotonic() < end:
+        check_runs(process)
         with contextlib.suppress(TopicNotFoundError):
             if count_messages(mq):
                 return
