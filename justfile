@@ -124,7 +124,7 @@ fuzz-net *args:
     done
     exit $status
 
-# Run the tests of the format and the wire with the loops in C under AddressSanitizer and UBSan
+# Run the tests of the format, the wire and the log with the code in C under AddressSanitizer and UBSan
 sanitize *args:
     #!/usr/bin/env bash
     set -eu
@@ -134,10 +134,12 @@ sanitize *args:
     include=$({{bin}}/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
     cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -fsanitize=address,undefined -fno-sanitize-recover=all \
         -I"$include" src/litemq/format/_native*.c -o "$copy/litemq/format/_native.abi3.so"
+    cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -pthread -fsanitize=address,undefined -fno-sanitize-recover=all \
+        -I"$include" src/litemq/storage/log/_group_sync.c -o "$copy/litemq/storage/log/_group_sync.abi3.so"
     preload="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
     # Python keeps its allocations until it ends, so leak detection is off.
     LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$copy" \
-        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/net tests/unit/storage/index/test_key_index.py "$@"
+        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/net tests/unit/storage/index/test_key_index.py tests/unit/storage/log tests/unit/storage/test_hot_path.py "$@"
 
 # Run a benchmark suite: just bench format --check
 bench suite="format" *args:

@@ -27,12 +27,23 @@ setup(
     ext_modules=[
         Extension(
             "litemq.format._native",
-            [f"src/litemq/format/{name}.c" for name in ("_native", "_native_messages", "_native_frames")],
+            [
+                f"src/litemq/format/{name}.c"
+                for name in ("_native", "_native_messages", "_native_frames", "_native_hot")
+            ],
             depends=["src/litemq/format/_native.h"],
             extra_compile_args=["-std=c11", "-O3"],
             py_limited_api=True,
             optional=True,
-        )
+        ),
+        Extension(
+            "litemq.storage.log._group_sync",
+            ["src/litemq/storage/log/_group_sync.c"],
+            extra_compile_args=["-std=c11", "-O2", "-pthread"],
+            extra_link_args=["-pthread"],
+            py_limited_api=True,
+            optional=True,
+        ),
     ],
     cmdclass={"bdist_wheel": Wheel},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

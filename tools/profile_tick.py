@@ -170,10 +170,14 @@ def threads(pid: int) -> Threads:
 
 
 def thread_names(pid: int) -> dict[int, str]:
-    """Return Python's names of the threads of a process."""
+    """Return the names of the threads of a process: Python's, or else the system's."""
+    names = {
+        int(task.name): _plain((task / "comm").read_text().strip()) for task in Path(f"/proc/{pid}/task").iterdir()
+    }
+    names = {number: name if name == "flusher" else "other" for number, name in names.items()}
     command = [_tool("py-spy") or "", "dump", "--json", "--pid", str(pid)]
     dumped = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    return {each["os_thread_id"]: _plain(each["thread_name"] or "") for each in dumped}
+    return names | {each["os_thread_id"]: _plain(each["thread_name"] or "") for each in dumped}
 
 
 def _plain(thread: str) -> str:

@@ -136,12 +136,6 @@ uint32_t (*advance)(uint32_t crc, const uint8_t *at, size_t length) = advance_by
 
 /* Arguments from Python ------------------------------------------------------------------------- */
 
-/* A one-dimensional array of native integers of one width. */
-typedef struct {
-    Py_buffer view;
-    Py_ssize_t count;
-} Numbers;
-
 static int take_numbers(PyObject *object, Numbers *numbers, int flags, Py_ssize_t width, const char *formats)
 {
     if (object == NULL) { /* another argument was refused */
@@ -177,26 +171,9 @@ static int take_u32s_to_fill(PyObject *object, void *numbers)
     return take_numbers(object, numbers, PyBUF_WRITABLE, 4, "IL");
 }
 
-static inline int64_t long_at(const Numbers *numbers, Py_ssize_t number)
-{
-    return ((volatile const int64_t *)numbers->view.buf)[number];
-}
-
 static inline uint32_t *u32s_of(const Numbers *numbers)
 {
     return numbers->view.buf;
-}
-
-/* One number for all records, or one for each. */
-typedef struct {
-    bool is_one;
-    int64_t one;
-    Numbers each;
-} Column;
-
-static inline int64_t value_at(const Column *column, Py_ssize_t number)
-{
-    return column->is_one ? column->one : long_at(&column->each, number);
 }
 
 static void release_column(Column *column)
@@ -471,7 +448,7 @@ static bool properties_are_sound(const Record *record)
     return true;
 }
 
-static bool crcs_are_right(const Record *record, bool stored)
+bool crcs_are_right(const Record *record, bool stored)
 {
     const uint8_t *fixed = record->fixed;
     size_t covered = (size_t)record->size - PRODUCER_BYTES_AT;
@@ -542,12 +519,9 @@ static Py_ssize_t count_intact(const Py_buffer *buffer, const Numbers *starts, c
 
 /* Stamps and queue entries ---------------------------------------------------------------------- */
 
-/* In the order of Python's arguments. */
-enum Field { COMMITLOG_OFFSET, QUEUE_OFFSET, TOPIC_ID, QUEUE_ID, STORE_TIMESTAMP, EPOCH, KIND, ORIGIN, CONSUME_COUNT, FIELDS };
-
 static const struct {
     int64_t least, most;
-} field_ranges[FIELDS] = {
+} field_ranges[STAMP_FIELDS] = {
     [COMMITLOG_OFFSET] = {0, INT64_MAX},
     [QUEUE_OFFSET] = {0, INT64_MAX},
     [TOPIC_ID] = {0, UINT32_MAX},
@@ -567,7 +541,7 @@ static bool can_all_be_records(const Py_buffer *buffer, const Numbers *starts)
     return true;
 }
 
-static void stamp_record(uint8_t *record, const Column fields[FIELDS], Py_ssize_t number)
+void stamp_record(uint8_t *record, const Column fields[STAMP_FIELDS], Py_ssize_t number)
 {
     uint8_t stamp[PRODUCER_BYTES_AT - STAMP_AT], *stamped = stamp + 4;
 
@@ -584,7 +558,7 @@ static void stamp_record(uint8_t *record, const Column fields[FIELDS], Py_ssize_
 }
 
 /* Stamp all records, or none. */
-static bool stamp_records(const Py_buffer *buffer, const Numbers *starts, const Column fields[FIELDS])
+static bool stamp_records(const Py_buffer *buffer, const Numbers *starts, const Column fields[STAMP_FIELDS])
 {
     if (!can_all_be_records(buffer, starts))
         return false;
@@ -596,10 +570,7 @@ static bool stamp_records(const Py_buffer *buffer, const Numbers *starts, const 
     return true;
 }
 
-enum { ENTRY_BYTES = 24 };
-
-/* A queue entry, see stamp.py. */
-static void make_entry(uint8_t *entry, const uint8_t *record, int64_t log_offset, int64_t store_timestamp)
+void make_entry(uint8_t *entry, const uint8_t *record, int64_t log_offset, int64_t store_timestamp)
 {
     store_u64(entry, (uint64_t)log_offset);
     memcpy(entry + 8, record, 4);
@@ -887,14 +858,6 @@ static PyObject *py_crc32c_of_rows(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* True if size and magic are those of a record that ends within ``left`` bytes. */
-static inline bool can_be_head(const uint8_t *head, int64_t max_record_bytes, int64_t left)
-{
-    int64_t size = load_u32(head);
-
-    return load_u32(head + 4) == MAGIC && size >= FIXED_BYTES && size % 8 == 0 && size <= max_record_bytes && size <= left;
-}
-
 /* Move ``at`` to the end of the chain of records. False if memory runs out. */
 static bool scan_records(const uint8_t *data, int64_t *at, int64_t end, int64_t max_record_bytes, Growing *starts)
 {
@@ -1061,17 +1024,17 @@ static PyObject *py_stamp(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer buffer;
     Numbers starts;
-    PyObject *given[FIELDS];
-    Column fields[FIELDS];
+    PyObject *given[STAMP_FIELDS];
+    Column fields[STAMP_FIELDS];
     int taken = 0;
     bool done = false;
 
     if (!PyArg_ParseTuple(args, "w*O&OOOOOOOOO", &buffer, take_longs, &starts, &given[0], &given[1], &given[2], &given[3], &given[4], &given[5],
                           &given[6], &given[7], &given[8]))
         return NULL;
-    while (taken < FIELDS && take_column(given[taken], starts.count, field_ranges[taken].least, field_ranges[taken].most, &fields[taken]))
+    while (taken < STAMP_FIELDS && take_column(given[taken], starts.count, field_ranges[taken].least, field_ranges[taken].most, &fields[taken]))
         taken++;
-    if (taken == FIELDS) {
+    if (taken == STAMP_FIELDS) {
         PyThreadState *state = begin_loop(starts.count * PRODUCER_BYTES_AT);
         done = stamp_records(&buffer, &starts, fields);
         end_loop(state);
@@ -1113,7 +1076,7 @@ static PyObject *py_queue_entries(PyObject *Py_UNUSED(module), PyObject *args)
     return PyBool_FromLong(done);
 }
 
-static PyObject *stretches_of(const Py_buffer *buffer, const Numbers *starts, const Column *queue_ids, const Column *queue_offsets, int64_t topic_id,
+PyObject *stretches_of(const Py_buffer *buffer, const Numbers *starts, const Column *queue_ids, const Column *queue_offsets, int64_t topic_id,
                               int64_t store_timestamp)
 {
     Pairs found = {0};
@@ -1235,6 +1198,8 @@ static PyMethodDef methods[] = {
     {"decode_messages", py_decode_messages, METH_VARARGS, NULL},
     {"split_frames", py_split_frames, METH_VARARGS, NULL},
     {"pack_sent_answers", py_pack_sent_answers, METH_VARARGS, NULL},
+    {"stamp_sends", py_stamp_sends, METH_VARARGS, NULL},
+    {"read_entries", py_read_entries, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

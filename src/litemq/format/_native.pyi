@@ -5,7 +5,7 @@ Python function then decides and explains.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -149,3 +149,46 @@ def pack_sent_answers(
     correlations: list[int], queue_offsets: list[int], opcode: int, store_timestamp: int, /
 ) -> bytes | None:
     """Pack the frames that answer SEND requests."""
+
+def stamp_sends(
+    buffer: bytearray,
+    topic: bytes,
+    topic_id: int,
+    topic_queues: int,
+    queue_ids: list[int],
+    end_offsets: Mapping[Any, int],
+    max_record_bytes: int,
+    log_offset: int,
+    store_timestamp: int,
+    epoch: int,
+    /,
+) -> (
+    tuple[list[int], list[tuple[int, int, int, bytes]], tuple[list[tuple[tuple[int, int, int], int, int]], bytes]]
+    | None
+):
+    """Check and stamp sent records, which get the next offsets of their queues, all or none.
+
+    Return the queue offset of each record, of each queue its id, first and next offset and entries,
+    and the fields of ``ProducerRuns``.
+    """
+
+def read_entries(
+    mapped: Buffer,
+    base: int,
+    least: int,
+    confirmed: int,
+    entries: Buffer,
+    begin: int,
+    limit: int,
+    max_bytes: int,
+    first: int,
+    topic_id: int,
+    queue_id: int,
+    /,
+) -> bytes | None:
+    """Read the records of up to ``limit`` entries from number ``begin`` on, at least one.
+
+    ``mapped`` begins at log offset ``base``. Only what ends by ``confirmed`` is read. ``None`` if
+    an entry leads out of ``mapped`` or before ``least``, or if a record is damaged or is not of the
+    queue.
+    """

@@ -39,7 +39,7 @@ from litemq.storage.opening import open_parts
 from litemq.storage.reading import StoreReader
 from litemq.storage.state import NO_SETTINGS, QueueKey, Topic, TopicSettings
 from litemq.storage.state.topics import system_topic_queues
-from litemq.storage.store import Appended, Decide, Longs
+from litemq.storage.store import Appended, Decide, Longs, Sent
 from litemq.storage.store_parts import WRITE_BEHIND_S
 from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.timer_store import TimerStore
@@ -183,6 +183,21 @@ class DiskStore:
         sent = sent_batch(self.state, batch, topic_id, queue_ids, self._sent_limits, held_after)
         with self._writing:
             return self._write(sent, from_reserve=False)
+
+    def append_sends(self, batch: bytearray, topic_id: int, queue_ids: list[int], *, is_wanted: bool = False) -> Sent:
+        """Append up to ``MAX_SENDS`` records as ``append`` does; each has its queue.
+
+        If the caller waits for their confirmation (``is_wanted``), the sync begins at once.
+        """
+        self._parts.check_accepts()
+        with self._writing:
+            sent = self._writer.write_sends(
+                batch, topic_id, queue_ids, self._sent_limits.max_record_bytes, is_wanted=is_wanted
+            )
+        if sent is not None:
+            return sent
+        appended = self.append(batch, topic_id, np.array(queue_ids))  # it explains what is wrong
+        return Sent(appended.queue_offsets.tolist(), appended.store_timestamp, appended.end)
 
     def append_placed(self, placed: Sequence[Placed]) -> Appended:
         """Append the broker's own records to any queues, in one write.

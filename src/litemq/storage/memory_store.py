@@ -48,7 +48,7 @@ from litemq.storage.log.flush import OnFlushed
 from litemq.storage.retention.topic_expiry import TopicExpiry
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, Topic, TopicSettings
 from litemq.storage.state.topics import system_topic_queues
-from litemq.storage.store import Appended, Decide, Longs
+from litemq.storage.store import Appended, Decide, Longs, Sent
 from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.timer_store import TimerStore
 from litemq.types import StoredRecord
@@ -85,6 +85,17 @@ class MemoryStore:
         self, batch: bytearray, topic_id: int, queue_ids: Longs | int, *, held_after: int | None = None
     ) -> Appended:
         return self._write(sent_batch(self.state, batch, topic_id, queue_ids, self._limits, held_after))
+
+    def append_sends(
+        self,
+        batch: bytearray,
+        topic_id: int,
+        queue_ids: list[int],
+        *,
+        is_wanted: bool = False,  # noqa: ARG002
+    ) -> Sent:
+        appended = self.append(batch, topic_id, np.array(queue_ids))
+        return Sent(appended.queue_offsets.tolist(), appended.store_timestamp, appended.end)
 
     def _write(self, batch: Batch) -> Appended:
         if self._closed:

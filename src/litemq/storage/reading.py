@@ -86,8 +86,13 @@ class StoreReader:
 
     def read_if_hot(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | memoryview | None:
         """Read records as ``read_queue`` does if the first is in memory; else return ``None``."""
-        if first == self._state.end_offsets.get(key, 0):
+        end = self._state.end_offsets.get(key, 0)
+        if first == end:
             return b""
+        if self._state.start_offsets.get(key, 0) <= first < end:
+            recent = self._queue_reader.read_recent(key, first, max_messages, max_bytes)
+            if recent is not None:
+                return recent
         log_offset = self._parts.queues.log_offset_in_memory(key, first)
         is_hot = log_offset is not None and self._log.is_hot(log_offset)
         return self.read_queue(key, first, max_messages, max_bytes) if is_hot else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,10 @@ from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.timer_store import TimerStore
 from litemq.types import StoredRecord
 
-__all__ = ["Appended", "Decide", "DecidedHalves", "Placed", "Store"]
+__all__ = ["MAX_SENDS", "Appended", "Decide", "DecidedHalves", "Placed", "Sent", "Store"]
 
 Longs = npt.NDArray[np.int64]
+MAX_SENDS: Final = 256  # records of ``append_sends``; more are worth arrays
 # Chooses the transactions of a batch that count, by partition and attempt.
 Decide = Callable[[State], Mapping[tuple[int, int], str]]
 
@@ -30,6 +31,17 @@ class Appended(NamedTuple):
 
     log_offsets: Longs
     queue_offsets: Longs
+    store_timestamp: int
+    end: int
+
+
+class Sent(NamedTuple):
+    """The queue offset of each record that ``append_sends`` has appended.
+
+    The records are durable and readable once ``end`` is confirmed.
+    """
+
+    queue_offsets: list[int]
     store_timestamp: int
     end: int
 
@@ -73,6 +85,13 @@ class Store(Protocol):
 
         If it raises, no record is written. A message due later than ``held_after`` (ms) becomes a
         timer, and its queue offset in the answer is -1.
+        """
+
+    def append_sends(self, batch: bytearray, topic_id: int, queue_ids: list[int], *, is_wanted: bool = False) -> Sent:
+        """Append up to ``MAX_SENDS`` records as ``append`` does.
+
+        It takes the queue of each record, and uses no arrays. If the caller waits for their
+        confirmation (``is_wanted``), the sync begins at once.
         """
 
     def append_placed(self, placed: Sequence[Placed]) -> Appended:

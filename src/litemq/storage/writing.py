@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
+
+from litemq.format import native
+from litemq.format.batches.producer_runs import ProducerRuns
 from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.batch import Batch, control_batch, record_sequences, stamp
 from litemq.storage.batches.record_events import numbered_events
-from litemq.storage.store import Appended
+from litemq.storage.state import QueueKey
+from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID
+from litemq.storage.store import Appended, Sent
 from litemq.storage.store_parts import StoreParts
 
 __all__ = ["StoreWriter"]
@@ -50,6 +56,56 @@ class StoreWriter:
                 log.fail("a write was interrupted")
             raise
         return Appended(offsets, stamped.queue_offsets, time, end)
+
+    def write_sends(
+        self, batch: bytearray, topic_id: int, queue_ids: list[int], max_record_bytes: int, *, is_wanted: bool
+    ) -> Sent | None:
+        """Check and stamp what producers sent, and write it as ``write`` does.
+
+        Return ``None``, without a change, if it is not certainly valid, or needs a new segment.
+        """
+        parts = self._parts
+        log, files, state, changes = parts.log, parts.files, parts.state, parts.changes
+        topic = state.topics.get(topic_id)
+        if topic is None or topic.deleted or topic_id < FIRST_FREE_TOPIC_ID or not native.enabled:
+            return None
+        before = log.end
+        if not log.fits(len(batch)):
+            return None
+        time = max(parts.clock.wall_ms(), files.store_timestamp)
+        stamped = native.loops.stamp_sends(
+            batch,
+            topic.name.encode(),
+            topic_id,
+            topic.queues,
+            queue_ids,
+            state.end_offsets,
+            max_record_bytes,
+            before,
+            time,
+            files.epoch.number,
+        )
+        if stamped is None:
+            return None
+        queue_offsets, grown, (runs, table) = stamped
+        try:
+            segment = log.append(batch)
+            files.store_timestamp = time
+            end = log.end
+            for queue_id, first, end_offset, entries in grown:
+                key = QueueKey(topic_id, queue_id)
+                parts.queues.add_raw(key, first, entries)
+                state.extend_queue(key, end_offset)
+                changes.add_queue_range(end, key, end_offset)
+            producers = state.producers
+            touched = producers.add_runs(ProducerRuns(runs, array("q", table))) + producers.expire(time)
+            changes.add_sequences(end, touched)
+            parts.flusher.mark_dirty([segment], is_wanted=is_wanted)
+        except BaseException:
+            if log.end != before:
+                log.fail("a write was interrupted")
+            raise
+        return Sent(queue_offsets, time, end)
 
     def append_control(self, control: Control) -> Appended:
         """Write ``control`` to the log, then apply it to the state and the timers."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from litemq.storage.log.flush import Flusher
+from litemq.storage.log.sync_thread import SyncThread
 from support.schedules.scheduler import Abandoned, Scheduler, Task
 
 
@@ -236,11 +236,11 @@ def scheduled_modules(scheduler: Scheduler) -> Iterator[None]:
             if vars(module).get(name) is original:
                 undo.append((module, name, original))
                 setattr(module, name, replacement)
-    setattr(Flusher, "flushed", _stepping_attribute(scheduler, "_stepping_flushed"))  # noqa: B010  of each instance
+    setattr(SyncThread, "flushed", _stepping_attribute(scheduler, "_stepping_flushed"))  # noqa: B010  of each instance
     try:
         yield
     finally:
-        delattr(Flusher, "flushed")
+        delattr(SyncThread, "flushed")
         for module, name, original in undo:
             setattr(module, name, original)
 

@@ -12,7 +12,7 @@ from litemq.broker.sending.send_tick import Earlier, Known, Request, SendTick
 from litemq.errors import LiteMQError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
-from litemq.storage.store import Appended, Store
+from litemq.storage.store import Sent, Store
 from litemq.types import Durability
 
 __all__ = ["SendAnswers", "list_held_offsets", "refuse_all"]
@@ -27,7 +27,7 @@ class SendAnswers:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def answer(self, tick: SendTick, offsets: list[int], appended: Appended) -> None:
+    def answer(self, tick: SendTick, offsets: list[int], sent: Sent) -> None:
         """Answer the new requests of ``tick``, whose first records have ``offsets``."""
         levels = set(tick.levels)
         if 0 in levels:
@@ -43,11 +43,9 @@ class SendAnswers:
             now = [index for index in everything if tick.levels[index] < _DISK]
             later = [index for index in everything if tick.levels[index] >= _DISK]
         if now:
-            _answer_some(tick, offsets, appended.store_timestamp, now, None)
+            _answer_some(tick, offsets, sent.store_timestamp, now, None)
         if later:
-            self._store.when_confirmed(
-                appended.end, partial(_answer_some, tick, offsets, appended.store_timestamp, later)
-            )
+            self._store.when_confirmed(sent.end, partial(_answer_some, tick, offsets, sent.store_timestamp, later))
 
     def answer_known(self, known: Known, end: int) -> None:
         """Answer a request that an earlier try appended with its first receipts.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 from typing import Final
 
 import numpy as np
@@ -32,11 +32,14 @@ from litemq.errors import (
 )
 from litemq.errors.detached import detached
 from litemq.storage.state import QueueKey
+from litemq.storage.store import MAX_SENDS, Sent
+from litemq.types import Durability
 
 __all__ = ["TickBatcher"]
 
 _RETRY_AFTER_MS: Final = 20
 _WORTH_COLUMNS: Final = 8  # requests of a tick: fewer are checked one by one
+_DISK: Final = int(Durability.DISK)
 _LOG = logging.getLogger(__name__)
 
 
@@ -209,20 +212,30 @@ class TickBatcher:
     def _append(self, topic_id: int, tick: SendTick) -> None:
         joined = bytearray().join(tick.batches) if tick.joined is None else tick.joined
         queue_ids, counts = tick.queue_ids, tick.counts
-        is_plain = len(counts) == sum(counts)
-        queues = set(queue_ids)
-        held_after = self._clock.wall_ms() if tick.delayed else None
-        if len(queues) == 1:
-            appended = self._store.append(joined, topic_id, queue_ids[0], held_after=held_after)
+        records = sum(counts)
+        is_plain = records == len(counts)
+        if records <= MAX_SENDS and not tick.delayed:
+            record_queues = queue_ids if is_plain else list(chain.from_iterable(map(repeat, queue_ids, counts)))
+            is_wanted = max(tick.levels) >= _DISK
+            sent = self._store.append_sends(joined, topic_id, record_queues, is_wanted=is_wanted)
         else:
-            record_queues = np.array(queue_ids) if is_plain else np.repeat(queue_ids, counts)
-            appended = self._store.append(joined, topic_id, record_queues, held_after=held_after)
-        self._end = appended.end
-        all_offsets: list[int] = appended.queue_offsets.tolist()
+            sent = self._append_many(topic_id, tick, joined)
+        self._end = sent.end
+        all_offsets = sent.queue_offsets
         offsets = all_offsets if is_plain else [all_offsets[at] for at in accumulate(counts[:-1], initial=0)]
         if tick.delayed:
-            offsets = list_held_offsets(tick, offsets, all_offsets, appended.store_timestamp)
+            offsets = list_held_offsets(tick, offsets, all_offsets, sent.store_timestamp)
             self._events.on_timer_added()
-        self._answers.answer(tick, offsets, appended)
+        self._answers.answer(tick, offsets, sent)
+        queues = set(queue_ids)
         self._backlog.dead_letter_excess(self._store.state.topics[topic_id], queues, joined)
-        self._events.on_append([QueueKey(topic_id, queue_id) for queue_id in queues], appended.end)
+        self._events.on_append([QueueKey(topic_id, queue_id) for queue_id in queues], sent.end)
+
+    def _append_many(self, topic_id: int, tick: SendTick, joined: bytearray) -> Sent:
+        held_after = self._clock.wall_ms() if tick.delayed else None
+        if len(set(tick.queue_ids)) == 1:
+            appended = self._store.append(joined, topic_id, tick.queue_ids[0], held_after=held_after)
+        else:
+            record_queues = np.repeat(tick.queue_ids, tick.counts)
+            appended = self._store.append(joined, topic_id, record_queues, held_after=held_after)
+        return Sent(appended.queue_offsets.tolist(), appended.store_timestamp, appended.end)

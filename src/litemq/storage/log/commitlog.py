@@ -43,7 +43,7 @@ class CommitLog:
         *,
         hot_bytes: int = HOT_BYTES,
     ) -> None:
-        self._disk = disk
+        self.disk = disk
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._hot_bytes = hot_bytes
@@ -101,18 +101,8 @@ class CommitLog:
         before = self.end
         kept = len(self.segments)
         begin, end = int(starts[0]), int(starts[-1] + sizes[-1])
-        if (
-            kept
-            and before < self.segments[-1].end
-            and int(offsets[-1] + sizes[-1]) == before + end - begin <= self.segments[-1].end
-        ):
-            # The common case: all records are contiguous in the current segment.
-            try:
-                self.segments[-1].write(view[begin:end], before)
-            except (DiskFullError, OSError) as error:
-                self._undo(before, kept, error)
-            self.end = before + end - begin
-            return self.segments[-1:]
+        if int(offsets[-1] + sizes[-1]) == before + end - begin and self.fits(end - begin):
+            return [self.append(view[begin:end])]  # as nearly always
         if (starts[1:] != starts[:-1] + sizes[:-1]).any():
             raise InvalidArgumentError("the records to write must be contiguous in the buffer")
         numbers = (offsets - (self.segments[0].start if self.segments else before)) // self._segment_bytes
@@ -127,6 +117,22 @@ class CommitLog:
             self._undo(before, kept, error)
         return self.segments[max(0, kept - 1) :]
 
+    def fits(self, size: int) -> bool:
+        """Whether the last segment has space for ``size`` more bytes."""
+        return bool(self.segments) and self.end < self.segments[-1].end and self.end + size <= self.segments[-1].end
+
+    def append(self, data: bytearray | memoryview) -> Segment:
+        """Write stamped records that fit the last segment, as ``write`` does; return it."""
+        if self.failure is not None:
+            raise StoreFailedError(self.failure)
+        segment, before = self.segments[-1], self.end
+        try:
+            segment.write(data, before)
+        except (DiskFullError, OSError) as error:
+            self._undo(before, len(self.segments), error)
+        self.end = before + len(data)
+        return segment
+
     def _segment_for(self, offset: int, *, from_reserve: bool) -> Segment:
         """Return the segment of ``offset``. Before a new one, fill the last with a blank record."""
         last = self.segments[-1] if self.segments else None
@@ -135,18 +141,18 @@ class CommitLog:
         if last is not None and self.end < last.end:
             last.write(_BLANK.pack(last.end - self.end, BLANK_MAGIC), self.end)
         try:
-            segment = Segment.create(self._disk, self._directory, offset, self._segment_bytes)
+            segment = Segment.create(self.disk, self._directory, offset, self._segment_bytes)
         except DiskFullError:
             if not (from_reserve and self.reserve.take(offset)):
                 raise
-            segment = Segment.open(self._disk, self._directory, offset, self._segment_bytes)
+            segment = Segment.open(self.disk, self._directory, offset, self._segment_bytes)
         self.segments = [*self.segments, segment]  # a new list: other threads read the old one
         return segment
 
     def cool(self) -> None:
         """Release the memory of records that are no longer hot. Only for one thread at a time."""
         for segment in reversed(self.segments):
-            segment.cool(self.end - self._hot_bytes)
+            segment.cool(self.hot_from)
 
     def _undo(self, before: int, kept: int, error: Exception) -> NoReturn:
         """Truncate a failed write, so that no part of it is ever read; then raise.
@@ -155,7 +161,7 @@ class CommitLog:
         other error, writing stops for good.
         """
         try:
-            remove_segments(self._disk, self._directory, list(reversed(self.segments[kept:])))
+            remove_segments(self.disk, self._directory, list(reversed(self.segments[kept:])))
             self.segments = self.segments[:kept]
             if self.segments and before < self.segments[-1].end:
                 self.segments[-1].zero_from(before)
@@ -189,9 +195,14 @@ class CommitLog:
         """Return a number for each offset that is equal within a segment."""
         return offsets // self._segment_bytes
 
+    @property
+    def hot_from(self) -> int:
+        """The offset from which on records are recent enough to be in memory."""
+        return self.end - self._hot_bytes
+
     def is_hot(self, offset: int) -> bool:
         """Whether the record at ``offset`` is recent enough to be in memory."""
-        return offset >= self.end - self._hot_bytes
+        return offset >= self.hot_from
 
     def read(self, begin: int, end: int) -> bytes | memoryview:
         """Read bytes of one segment, up to its end: from memory if hot, else from the file.
@@ -221,6 +232,6 @@ class CommitLog:
         Readers keep the bytes that they hold.
         """
         dropped = [segment for segment in self.segments[:-1] if segment.end <= offset]
-        remove_segments(self._disk, self._directory, dropped)
+        remove_segments(self.disk, self._directory, dropped)
         self.segments = self.segments[len(dropped) :]
         return dropped

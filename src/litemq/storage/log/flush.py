@@ -1,24 +1,35 @@
-"""Group commit: one thread syncs the log while bytes are dirty, and completes the waiters.
+"""Group commit: many waiters share one sync of the log.
 
-Many waiters share one sync: bytes written during a sync wait for the next one. A failed sync is
-never repeated, because the kernel may have dropped the dirty pages and would then report success
-for bytes that are not on disk. Instead the log stops, and every waiter gets the error.
+Bytes written during a sync wait for the next one. A failed sync is never repeated, because the
+kernel may have dropped the dirty pages and would then report success for bytes that are not on
+disk. Instead the log stops, and every waiter gets the error.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-import threading
+import os
 from collections.abc import Callable
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from litemq.errors import OffsetOutOfRangeError, StoreFailedError
+from litemq.format import native
+from litemq.storage.files.disk import Disk
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.segment import Segment
+from litemq.storage.log.sync_thread import SyncThread
 
-__all__ = ["Flusher", "OnFlushed"]
+if TYPE_CHECKING:
+    from litemq.storage.log._group_sync import GroupSync
+else:
+    try:
+        from litemq.storage.log._group_sync import GroupSync
+    except ImportError:
+        GroupSync = None
+
+__all__ = ["Flusher", "GroupSync", "OnFlushed"]
 
 
 _LINGER_S: Final = 0.002
@@ -27,72 +38,52 @@ OnFlushed = Callable[[StoreFailedError | None], None]
 
 
 class Flusher:
-    """The thread that syncs the log.
-
-    ``flushed`` is the offset below which everything is on disk.
-    """
+    """Calls the waiters when a thread has synced their bytes."""
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
-        self.flushed = log.end
-        self._lock = threading.Lock()
-        self._is_dirty = threading.Condition(self._lock)
-        self._is_wanted = threading.Condition(self._lock)
-        self._is_flushed = threading.Condition(self._lock)
-        self._dirty: list[Segment] = []
-        self._written = log.end
-        self._wanted = log.end  # the highest offset that a waiter needs
-        self._stopping = False
+        self._dirty: dict[int, Segment] = {}  # by descriptor; their files stay open until they are synced
         self._order = count()
         self._waiters: list[tuple[int, int, OnFlushed]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._run, name="litemq-flusher", daemon=True)
-        self._thread.start()
+        self._thread: GroupSync | SyncThread
+        if GroupSync is not None and native.enabled and type(log.disk).fsync is Disk.fsync:
+            self._thread = GroupSync(log.end, _LINGER_S)
+        else:  # disks of tests have their own syncs
+            self._thread = SyncThread(log.end, _LINGER_S, self._sync, self._notify)
 
-    def mark_dirty(self, segments: list[Segment]) -> None:
-        """Schedule a sync of ``segments``, which the writer has written to."""
-        with self._lock:
-            self._dirty += [segment for segment in segments if segment not in self._dirty]
-            self._written = self._log.end
-            self._is_dirty.notify()
+    @property
+    def flushed(self) -> int:
+        """The offset below which everything is on disk."""
+        return self._thread.flushed
 
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                self._is_dirty.wait_for(lambda: self._written > self.flushed or self._stopping)
-                if self._written <= self.flushed or self._log.failure is not None:
-                    return
-                if self._wanted <= self.flushed:
-                    # Without a waiter, linger: one sync then covers more writes.
-                    self._is_wanted.wait_for(lambda: self._wanted > self.flushed or self._stopping, _LINGER_S)
-                target, segments = self._written, self._dirty
-                self._dirty = []
-            try:
-                for segment in segments:
-                    segment.file.sync()
-            except OSError as error:
-                self._log.fail(f"fsync failed: {error}")
-                self._notify()
-                return
-            self.flushed = target
-            self._notify()
+    def mark_dirty(self, segments: list[Segment], *, is_wanted: bool = False) -> None:
+        """Schedule a sync of ``segments``, which the writer has written to.
 
-    def _notify(self) -> None:
-        with self._lock:
-            self._is_flushed.notify_all()
-            loop = self._loop if self._waiters else None
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._wake)
-
-    def _wake(self) -> None:
-        """Call the waiters whose bytes are flushed, or all of them after a failure.
-
-        On the event loop.
+        If it ``is_wanted``, a waiter follows, and the sync begins at once.
         """
-        failure = self._log.failure
-        while self._waiters and (failure is not None or self._waiters[0][0] <= self.flushed):
-            offset, _, on_flushed = heapq.heappop(self._waiters)
-            on_flushed(None if offset <= self.flushed else StoreFailedError(failure))
+        thread, dirty = self._thread, self._dirty
+        if len(dirty) > 1:
+            self._release_synced()
+        *full, last = segments
+        for segment in full:
+            if segment.end > self.flushed:
+                dirty[segment.file.fd] = segment
+                thread.written(segment.file.fd, 0, False)
+        dirty[last.file.fd] = last
+        self._check()  # a failed sync ends the log, with or without waiters
+        thread.written(last.file.fd, self._log.end, is_wanted)
+
+    def _release_synced(self) -> None:
+        flushed = self.flushed
+        for fd, segment in list(self._dirty.items()):
+            if segment.end <= flushed:
+                del self._dirty[fd]
+
+    def _sync(self, fd: int) -> None:
+        self._dirty[fd].file.sync()
+
+    # The event loop -------------------------------------------------------------------------------
 
     def when_flushed(self, offset: int, on_flushed: OnFlushed) -> None:
         """Call ``on_flushed(None)`` once everything below ``offset`` is on disk.
@@ -102,16 +93,55 @@ class Flusher:
         if offset > self._log.end:
             raise OffsetOutOfRangeError(f"offset {offset} is out of range: the log ends at {self._log.end}")
         heapq.heappush(self._waiters, (offset, next(self._order), on_flushed))
-        with self._lock:
-            self._loop = asyncio.get_running_loop()
-            self._want(offset)
-        # The offset may have been flushed, or the log failed, before the waiter was in the list.
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._watch(loop)
+        self._thread.want(offset, self._waiters[0][0])
+        # The offset may have been flushed, or the log failed, before the thread knew the waiter.
         self._wake()
 
-    def _want(self, offset: int) -> None:
-        if offset > self._wanted:
-            self._wanted = offset
-            self._is_wanted.notify()
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not isinstance(self._thread, SyncThread):
+            loop.add_reader(self._thread.event, self._on_event)
+        self._loop = loop
+
+    def _on_event(self) -> None:
+        if not isinstance(self._thread, SyncThread):
+            self._thread.clear_event()
+        self._on_flushed()
+
+    def _on_flushed(self) -> None:
+        """Call the waiters, and let the thread know the next one."""
+        try:
+            self._wake()
+        finally:
+            if self._waiters:
+                lowest = self._waiters[0][0]
+                self._thread.want(lowest, lowest)
+                if lowest <= self.flushed and self._loop is not None:  # flushed since, or a waiter raised
+                    self._loop.call_soon(self._on_flushed)
+
+    def _wake(self) -> None:
+        """Call the waiters whose bytes are flushed, or all of them after a failure."""
+        flushed = self._thread.flushed
+        self._check()
+        failure = self._log.failure
+        while self._waiters and (failure is not None or self._waiters[0][0] <= flushed):
+            offset, _, on_flushed = heapq.heappop(self._waiters)
+            on_flushed(None if offset <= flushed else StoreFailedError(failure))
+
+    def _check(self) -> None:
+        """Stop the log if a sync has failed."""
+        error = self._thread.error
+        if error:
+            self._log.fail(f"fsync failed: {OSError(error, os.strerror(error))}")
+
+    def _notify(self) -> None:
+        """Wake the event loop; called by the thread."""
+        self._check()
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._on_flushed)
 
     async def wait_flushed(self, offset: int) -> None:
         """Wait until everything below ``offset`` is on disk.
@@ -129,6 +159,8 @@ class Flusher:
         self.when_flushed(offset, on_flushed)
         await future
 
+    # Threads --------------------------------------------------------------------------------------
+
     def wait(self, offset: int, timeout: float | None = None) -> None:
         """Block until everything below ``offset`` is on disk.
 
@@ -136,19 +168,23 @@ class Flusher:
         """
         if offset > self._log.end:
             raise OffsetOutOfRangeError(f"offset {offset} is out of range: the log ends at {self._log.end}")
-        with self._lock:
-            self._want(offset)
-            done = self._is_flushed.wait_for(lambda: self.flushed >= offset or self._log.failure is not None, timeout)
+        done = self._thread.wait(offset, -1.0 if timeout is None else timeout)
         if self.flushed >= offset:
             return
         if not done:
             raise TimeoutError(f"offset {offset} was not flushed within {timeout} s")
+        self._check()
         raise StoreFailedError(self._log.failure)
 
     def close(self) -> None:
         """Flush the remaining bytes, and end the thread."""
-        with self._lock:
-            self._stopping = True
-            self._is_dirty.notify()
-            self._is_wanted.notify()
-        self._thread.join()
+        self._thread.stop()
+        self._check()
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._unwatch, loop)
+
+    def _unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not isinstance(self._thread, SyncThread):
+            loop.remove_reader(self._thread.event)
+        self._wake()

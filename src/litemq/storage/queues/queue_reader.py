@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
+from litemq.format import native
 from litemq.format.batches.check import count_intact, explain, find_faults
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
@@ -89,6 +90,29 @@ class QueueReader:
         segment = self._log.segment_of(int(offsets[0]))
         position = int(offsets[0]) - segment.start
         raise CorruptStoreError(str(segment.file.path), position, str(explain(data, 0, limits=STORED_LIMITS)))
+
+    def read_recent(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | None:
+        """Read as ``read`` does if the entries are in memory and the records are hot.
+
+        Return ``None`` if not, or if they are not all in the last segment and certainly intact.
+        """
+        tail, segments = self.queues.tail(key, first), self._log.segments
+        if tail is None or not segments or not native.enabled:
+            return None
+        segment, number = segments[-1], first - tail.first
+        return native.loops.read_entries(
+            segment.mapped,
+            segment.start,
+            self._log.hot_from,
+            self._confirmed(),
+            tail.raw,
+            number,
+            min(max_messages, tail.size - number),
+            max_bytes,
+            first,
+            key.topic_id,
+            key.queue_id,
+        )
 
     def read_chosen(
         self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]

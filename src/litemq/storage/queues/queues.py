@@ -8,8 +8,10 @@ may be read.
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
+from bisect import bisect_right
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -20,50 +22,64 @@ from litemq.format.batches.stamp import QUEUE_ENTRY
 from litemq.storage.queues.queue_files import QueueFiles
 from litemq.storage.state import QueueKey, State
 
-__all__ = ["Queues"]
+__all__ = ["Queues", "Tail"]
 
 Entries = npt.NDArray[np.void]
-_RAW: Final = np.dtype((np.void, QUEUE_ENTRY.itemsize))  # copied as bytes, not field by field
+_ENTRY_BYTES: Final = QUEUE_ENTRY.itemsize
 _NONE = np.empty(0, QUEUE_ENTRY)
-_MIN_BUFFER: Final = 64  # entries
+_PLACE: Final = struct.Struct(">qi")  # the first fields of an entry
+_MIN_BUFFER: Final = 64 * _ENTRY_BYTES
 _MAX_CACHED_PER_QUEUE: Final = 8192  # entries
 _MAX_CACHED: Final = 1 << 20  # entries of all queues: 24 MiB
 
 
-class _Cached(NamedTuple):
-    """The latest entries in a queue's files, from queue offset ``first`` on."""
+class Tail(NamedTuple):
+    """The latest entries of a queue, from queue offset ``first`` on.
+
+    ``raw`` begins with the bytes of ``size`` entries. They never change: the writer only adds.
+    """
 
     first: int
-    entries: Entries
+    raw: bytes | bytearray
+    size: int
 
     @property
     def end(self) -> int:
-        return self.first + int(self.entries.size)
+        return self.first + self.size
+
+    @property
+    def entries(self) -> Entries:
+        return np.frombuffer(self.raw, QUEUE_ENTRY, self.size)
 
 
 class _Unwritten:
     """The entries of a queue that are not in its files yet, from queue offset ``first`` on.
 
-    The first one leads to log offset ``oldest``. ``entries`` is a view of a larger buffer, which
-    only grows after it: readers may hold the view.
+    The first one leads to log offset ``oldest``.
     """
 
-    __slots__ = ("_buffer", "entries", "first", "oldest")
+    __slots__ = ("_raw", "first", "oldest", "size")
 
-    def __init__(self, first: int, entries: Entries) -> None:
+    def __init__(self, first: int, raw: bytes) -> None:
         self.first = first
-        self.oldest = int(entries["log_offset"][0])
-        self.entries = entries
-        self._buffer = entries.view(_RAW)
+        self.oldest = _ends(raw, 0)[0]
+        self._raw: bytes | bytearray = raw
+        self.size = len(raw) // _ENTRY_BYTES
 
-    def add(self, entries: Entries) -> None:
-        count, total = self.entries.size, self.entries.size + entries.size
-        if total > self._buffer.size:
-            buffer = np.empty(max(2 * total, _MIN_BUFFER), _RAW)
-            buffer[:count] = self.entries.view(_RAW)
-            self._buffer = buffer
-        self._buffer[count:total] = entries.view(_RAW)
-        self.entries = self._buffer[:total].view(QUEUE_ENTRY)
+    def add(self, raw: bytes) -> None:
+        begin = self.size * _ENTRY_BYTES
+        end = begin + len(raw)
+        buffer = self._raw
+        if isinstance(buffer, bytes) or end > len(buffer):  # readers keep the old one
+            buffer = bytearray(max(2 * end, _MIN_BUFFER))
+            buffer[:begin] = memoryview(self._raw)[:begin]
+            self._raw = buffer
+        buffer[begin:end] = raw
+        self.size = end // _ENTRY_BYTES
+
+    @property
+    def tail(self) -> Tail:
+        return Tail(self.first, self._raw, self.size)
 
 
 class Queues:
@@ -78,7 +94,7 @@ class Queues:
         self._lock = threading.Lock()
         self._file_lock = threading.Lock()  # held while writing to the files
         self._unwritten: dict[QueueKey, _Unwritten] = {}
-        self._cached: dict[QueueKey, _Cached] = {}  # the least recently written first
+        self._cached: dict[QueueKey, Tail] = {}  # the least recently written first
         self._cached_entries = 0
         # The queue offsets of damaged records, with the log offset before the damage. A rebuild
         # fills it.
@@ -86,33 +102,45 @@ class Queues:
 
     def add(self, key: QueueKey, first: int, entries: Entries) -> None:
         """Add the entries of records that were just written, at queue offsets ``first …``."""
-        with self._lock:
-            self._add(key, first, entries)
+        self.add_raw(key, first, entries.tobytes())
 
-    def _add(self, key: QueueKey, first: int, entries: Entries) -> None:
-        unwritten = self._unwritten.get(key)
-        if unwritten is None:
-            self._unwritten[key] = _Unwritten(first, entries)
-        else:
-            unwritten.add(entries)
+    def add_raw(self, key: QueueKey, first: int, raw: bytes) -> None:
+        """Add the bytes of entries as ``add`` does."""
+        with self._lock:
+            unwritten = self._unwritten.get(key)
+            if unwritten is None:
+                self._unwritten[key] = _Unwritten(first, raw)
+            else:
+                unwritten.add(raw)
 
     def add_batch(self, keys: list[QueueKey], start_offsets: list[int], entries: Entries, bounds: list[int]) -> None:
         """Add the entries of a batch; queue ``g`` gets ``entries[bounds[g] : bounds[g + 1]]``."""
+        for key, first, (begin, end) in zip(keys, start_offsets, pairwise(bounds), strict=True):
+            self.add(key, first, entries[begin:end])
+
+    def tail(self, key: QueueKey, offset: int) -> Tail | None:
+        """Return the entries in memory that begin at or before ``offset`` and reach the queue's
+        end; ``None`` if there are none.
+        """
         with self._lock:
-            for key, first, (begin, end) in zip(keys, start_offsets, pairwise(bounds), strict=True):
-                self._add(key, first, entries[begin:end])
+            unwritten = self._unwritten.get(key)
+            if unwritten is not None:
+                return unwritten.tail if offset >= unwritten.first else None
+            cached = self._cached.get(key)
+            is_latest = cached is not None and cached.first <= offset and cached.end == self._stored(key, None)
+            return cached if is_latest else None
 
     def log_offset_in_memory(self, key: QueueKey, offset: int) -> int | None:
         """Return the log offset of the message at ``offset``; ``None`` if not in memory."""
         with self._lock:
             unwritten, cached = self._unwritten.get(key), self._cached.get(key)
             if unwritten is not None and offset >= unwritten.first:
-                first, entries = unwritten.first, unwritten.entries
+                first, raw, count = unwritten.tail
             elif cached is not None and cached.end == self._stored(key, unwritten):
-                first, entries = cached
+                first, raw, count = cached
             else:
                 return None
-            return int(entries["log_offset"][offset - first]) if first <= offset < first + entries.size else None
+            return _ends(raw, offset - first)[0] if first <= offset < first + count else None
 
     def _stored(self, key: QueueKey, unwritten: _Unwritten | None) -> int:
         """Return the queue offset after the last entry in the files."""
@@ -123,19 +151,18 @@ class Queues:
         with self._lock:
             unwritten = self._unwritten.get(key)
             stored = self._stored(key, unwritten)
-            new = _NONE
             cached = self._cached.get(key)
-            if unwritten is not None and first + count > stored:
-                new = unwritten.entries[max(0, first - stored) : first + count - stored]
+            tail = unwritten.tail if unwritten is not None and first + count > stored else None
         parts = []
         if first < stored and cached is not None and cached.first <= first and cached.end == stored:
             parts.append(cached.entries[first - cached.first : first - cached.first + count])
         elif first < stored:
             topic = self._state.topics[key.topic_id].name
             parts.append(self._files.read(topic, key.queue_id, first, min(count, stored - first), stored))
-        if new.size:
+        if tail is not None:
             # Entries in the files were confirmed when they were written.
-            parts.append(new[: _count_below(new, below)])
+            confirmed = _count_below(tail, below)
+            parts.append(tail.entries[max(0, first - stored) : max(0, min(first + count - stored, confirmed))])
         return np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else _NONE
 
     def end_below(self, key: QueueKey, below: int) -> int:
@@ -144,7 +171,7 @@ class Queues:
             unwritten = self._unwritten.get(key)
             if unwritten is None:  # entries in the files were confirmed when they were written
                 return self._state.end_offsets.get(key, 0)
-            return unwritten.first + _count_below(unwritten.entries, below)
+            return unwritten.first + _count_below(unwritten.tail, below)
 
     def drop_before(self, key: QueueKey, start_offset: int) -> None:
         """Remove the files of a queue whose entries are all before ``start_offset``."""
@@ -167,35 +194,44 @@ class Queues:
 
     def _write(self, key: QueueKey, unwritten: _Unwritten, below: int) -> None:
         with self._lock:
-            entries = unwritten.entries
-        confirmed = _count_below(entries, below)
+            first, raw, count = tail = unwritten.tail
+        confirmed = _count_below(tail, below)
         if confirmed == 0:
             return
-        self._files.write(self._state.topics[key.topic_id].name, key.queue_id, unwritten.first, entries[:confirmed])
+        self._files.write(self._state.topics[key.topic_id].name, key.queue_id, first, tail.entries[:confirmed])
         with self._lock:
-            self._cache(key, unwritten.first, entries[:confirmed])
+            self._cache(key, first, bytes(memoryview(raw)[: confirmed * _ENTRY_BYTES]))
             del self._unwritten[key]
-            if confirmed < unwritten.entries.size:  # at the end of the order
-                self._unwritten[key] = _Unwritten(unwritten.first + confirmed, unwritten.entries[confirmed:].copy())
+            _, raw, count = unwritten.tail
+            if confirmed < count:  # at the end of the order
+                rest = bytes(memoryview(raw)[confirmed * _ENTRY_BYTES : count * _ENTRY_BYTES])
+                self._unwritten[key] = _Unwritten(first + confirmed, rest)
 
-    def _cache(self, key: QueueKey, first: int, entries: Entries) -> None:
+    def _cache(self, key: QueueKey, first: int, raw: bytes) -> None:
         """Cache entries that were just written to files, and evict the least recently written."""
         before = self._cached.pop(key, None)
         if before is not None:
-            self._cached_entries -= before.entries.size
+            self._cached_entries -= before.size
             if before.end == first:
-                first, entries = before.first, np.concatenate((before.entries, entries))
-        excess = max(0, entries.size - _MAX_CACHED_PER_QUEUE)
-        cached = self._cached[key] = _Cached(first + excess, entries[excess:].copy())
-        self._cached_entries += cached.entries.size
+                first, raw = before.first, bytes(before.raw) + raw
+        excess = max(0, len(raw) // _ENTRY_BYTES - _MAX_CACHED_PER_QUEUE)
+        raw = raw[excess * _ENTRY_BYTES :]
+        cached = self._cached[key] = Tail(first + excess, raw, len(raw) // _ENTRY_BYTES)
+        self._cached_entries += cached.size
         while self._cached_entries > _MAX_CACHED:
             oldest = self._cached.pop(next(iter(self._cached)))
-            self._cached_entries -= oldest.entries.size
+            self._cached_entries -= oldest.size
 
 
-def _count_below(entries: Entries, below: int) -> int:
+def _ends(raw: bytes | bytearray, number: int) -> tuple[int, int]:
+    """Return the log offsets of an entry's record and of the record's end."""
+    log_offset, size = _PLACE.unpack_from(raw, number * _ENTRY_BYTES)
+    return log_offset, log_offset + size
+
+
+def _count_below(tail: Tail, below: int) -> int:
     """Count the leading entries of records that end by log offset ``below``: usually all."""
-    log_offset, size, _, _ = entries[-1].item()
-    if log_offset + size <= below:
-        return int(entries.size)
-    return int(np.searchsorted(entries["log_offset"] + entries["size"], below, side="right"))
+    _, raw, count = tail
+    if _ends(raw, count - 1)[1] <= below:
+        return count
+    return bisect_right(range(count), below, key=lambda number: _ends(raw, number)[1])

@@ -32,14 +32,14 @@ def test_all_sends_of_a_tick_are_one_append(kind: Kind, tmp_path: Path) -> None:
             ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
             await ann.create()
             appends = 0
-            append = broker.context.store.append
+            append = broker.context.store.append_sends
 
             def counted(*args: object, **options: object) -> object:
                 nonlocal appends
                 appends += 1
                 return append(*args, **options)  # type: ignore[arg-type]
 
-            broker.context.store.append = counted  # type: ignore[method-assign,assignment]
+            broker.context.store.append_sends = counted  # type: ignore[method-assign,assignment]
             asked = [ann.send(records(), queue) for queue in (0, 1, 0)] + [
                 bob.send(records(3), 1),
                 bob.send(records(), 0),
