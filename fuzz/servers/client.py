@@ -120,7 +120,11 @@ class Client:
         if not self._is_gone:
             self._resumptions.append(resume)
 
-    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
+    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"", *, more: bool = False) -> None:
+        if more:
+            part_of = self._waiting.get(frame[0])
+            assert self._is_gone or part_of == Opcode.PULL, f"request {frame[0]} has a part of an answer"
+            return
         opcode = self._end(frame[0])
         if opcode is not None:
             self._tally.answered[opcode] += 1

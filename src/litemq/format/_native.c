@@ -1200,6 +1200,7 @@ static PyMethodDef methods[] = {
     {"pack_sent_answers", py_pack_sent_answers, METH_VARARGS, NULL},
     {"stamp_sends", py_stamp_sends, METH_VARARGS, NULL},
     {"read_entries", py_read_entries, METH_VARARGS, NULL},
+    {"extent", py_extent, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -252,6 +252,7 @@ PyObject *py_split_frames(PyObject *module, PyObject *args);
 PyObject *py_pack_sent_answers(PyObject *module, PyObject *args);
 PyObject *py_stamp_sends(PyObject *module, PyObject *args);
 PyObject *py_read_entries(PyObject *module, PyObject *args);
+PyObject *py_extent(PyObject *module, PyObject *args);
 
 #pragma GCC visibility pop
 

@@ -192,3 +192,6 @@ def read_entries(
     an entry leads out of ``mapped`` or before ``least``, or if a record is damaged or is not of the
     queue.
     """
+
+def extent(buffer: Buffer, max_record_bytes: int, /) -> tuple[int, int, int, int, int] | None:
+    """Return the fields of ``Extent``; ``None`` unless records fill the buffer."""

@@ -292,3 +292,51 @@ PyObject *py_read_entries(PyObject *Py_UNUSED(module), PyObject *args)
     PyBuffer_Release(&entries);
     return result;
 }
+
+/* What stored records span ---------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t count, first, last;        /* queue offsets */
+    int64_t expires, stored;           /* the earliest, see stored_span.py */
+} Extent;
+
+/* False unless records fill the buffer. */
+static bool find_extent(const uint8_t *data, int64_t end, int64_t max_record_bytes, Extent *extent)
+{
+    uint8_t fixed[FIXED_BYTES];
+    int64_t at = 0;
+
+    while (end - at >= FIXED_BYTES) {
+        read_once(fixed, data + at, sizeof fixed);
+        if (!can_be_head(fixed, max_record_bytes, end - at))
+            return false;
+        int64_t offset = (int64_t)load_u64(fixed + QUEUE_OFFSET_AT), expires = (int64_t)load_u64(fixed + EXPIRE_AT_AT);
+        int64_t *earliest = expires != 0 ? &extent->expires : &extent->stored;
+        int64_t time = expires != 0 ? expires : (int64_t)load_u64(fixed + STORE_TIMESTAMP_AT);
+        if (extent->count++ == 0)
+            extent->first = offset;
+        extent->last = offset;
+        if (time < *earliest)
+            *earliest = time;
+        at += load_u32(fixed);
+    }
+    return at == end && extent->count > 0;
+}
+
+PyObject *py_extent(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    long long max_record_bytes;
+    Extent extent = {.expires = INT64_MAX, .stored = INT64_MAX};
+
+    if (!PyArg_ParseTuple(args, "y*L", &buffer, &max_record_bytes))
+        return NULL;
+    PyThreadState *state = begin_loop(buffer.len / 8); /* most bytes are skipped */
+    bool found = find_extent(buffer.buf, buffer.len, max_record_bytes, &extent);
+    end_loop(state);
+    PyBuffer_Release(&buffer);
+    if (!found)
+        Py_RETURN_NONE;
+    return Py_BuildValue("LLLLL", (long long)extent.count, (long long)extent.first, (long long)extent.last, (long long)extent.expires,
+                         (long long)extent.stored);
+}

@@ -12,7 +12,7 @@ from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError
 from litemq.net.connection import Bytes, Connection
 from litemq.net.failures import decode_failure
 from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
-from litemq.net.request_channel import AnswerCallback, RequestChannel
+from litemq.net.request_channel import AnswerCallback, PartCallback, RequestChannel
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
 __all__ = ["Peer"]
@@ -21,6 +21,7 @@ _CORRELATIONS: Final = 1 << 32
 _MAX_FRAME_BYTES: Final = 128 << 20
 _ANSWER: Final = int(Flag.ANSWER)  # plain ints: enum members compare several times slower
 _ERROR: Final = int(Flag.ERROR)
+_PART: Final = int(Flag.ANSWER | Flag.MORE)
 
 
 class Peer(RequestChannel):
@@ -33,6 +34,7 @@ class Peer(RequestChannel):
         self._connection: Connection | None = None
         self._numbers = count(1)
         self._pending: dict[int, AnswerCallback] = {}
+        self._parts: dict[int, PartCallback] = {}
         self._pinging: asyncio.TimerHandle | None = None
         self._ping_interval = 0.0
         self._ended = False  # further requests would never be answered
@@ -88,7 +90,14 @@ class Peer(RequestChannel):
         """The number of requests without an answer."""
         return len(self._pending)
 
-    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: AnswerCallback) -> None:
+    def call(
+        self,
+        opcode: int,
+        header: bytes,
+        attachment: Bytes,
+        answered: AnswerCallback,
+        on_part: PartCallback | None = None,
+    ) -> None:
         connection = self._connection
         if connection is None or self._ended:
             lost = ConnectionLostError(f"not connected to {self.address}")
@@ -96,11 +105,18 @@ class Peer(RequestChannel):
             return
         number = next(self._numbers) % _CORRELATIONS
         self._pending[number] = answered
+        if on_part is not None:
+            self._parts[number] = on_part
         connection.send(number, opcode, 0, header, attachment)
 
     def _on_frames(self, connection: Connection, frames: list[Frame]) -> None:
-        pending = self._pending
+        pending, parts = self._pending, self._parts
         for correlation, _, flags, header, attachment in frames:
+            if parts and correlation in parts:
+                if flags == _PART:
+                    parts[correlation](header, attachment)
+                    continue
+                del parts[correlation]
             answered = pending.pop(correlation, None)
             if not flags & _ANSWER or answered is None:
                 connection.abort(ProtocolError(f"{self.address} answered an unknown request (number {correlation})"))
@@ -118,7 +134,7 @@ class Peer(RequestChannel):
 
     def _fail(self, reason: LiteMQError) -> None:
         self._ended = True
-        pending, self._pending = self._pending, {}
+        pending, self._pending, self._parts = self._pending, {}, {}
         for answered in pending.values():
             answered(b"", b"", ConnectionLostError(f"{self.address}: {reason}"))
 

@@ -95,7 +95,8 @@ class Connection(asyncio.Protocol):
         self.heard_at = self._loop.time()
         self._reader.feed(data)
         self._deliver()
-        self._track_unfinished()
+        if self._reader.buffered or self._frame_since is not None or self._reserved_bytes:
+            self._track_unfinished()
 
     def _track_unfinished(self) -> None:
         """Reserve memory for a long unfinished frame, and note when it began."""
@@ -177,36 +178,48 @@ class Connection(asyncio.Protocol):
 
     @property
     def _may_deliver(self) -> bool:
-        return self.is_writable and not self._read_paused and not self._is_closing and self.is_open
+        transport = self._transport
+        return (
+            not (self._write_paused or self._read_paused or self._is_closing)
+            and self._unsent_bytes < _MAX_UNSENT_BYTES
+            and transport is not None
+            and not transport.is_closing()
+        )
 
     def _deliver(self) -> None:
         """Pass received frames to ``on_frames`` while send buffer and time of this tick allow."""
-        began = time.monotonic()  # the loop's clock does not advance within a tick
-        deadline = began + _MAX_TICK_S
+        reader = self._reader
+        began = deadline = 0.0
         while self._may_deliver:
             before = self._unsent_bytes
             try:
                 fitting = (_MAX_UNSENT_BYTES - before) // self._answer_bytes
                 is_first = self._is_stranger
                 limit = 1 if is_first else max(1, min(self._batch_frames, fitting))
-                frames = self._reader.frames(limit)
+                frames = reader.frames(limit)
             except ProtocolError as error:
                 self.close(error)
                 return
             if not frames:
                 return
+            is_short = len(frames) <= _MIN_FRAMES and not reader.has_frame
+            if not is_short and not began:
+                began = time.monotonic()  # the loop's clock does not advance within a tick
+                deadline = began + _MAX_TICK_S
             self._on_frames(self, frames)
             if is_first:
                 continue  # its answer says nothing about later ones
             answered = max(0, self._unsent_bytes - before)
             self._answer_bytes = 1 + (self._answer_bytes + answered // len(frames)) // 2
+            if is_short:
+                return
             now = time.monotonic()
             if now - began > _MAX_TICK_S:
                 self._batch_frames = max(_MIN_FRAMES, self._batch_frames // 2)
             elif self._batch_frames < _MAX_FRAMES:
                 self._batch_frames *= 2
             began = now
-            if now > deadline and self._reader.buffered:
+            if now > deadline and reader.buffered:
                 self.pause_reading_for(0)
 
     def pause_reading_for(self, seconds: float) -> None:

@@ -38,6 +38,7 @@ class Flag(IntFlag):
 
     ANSWER = 1
     ERROR = 2
+    MORE = 4  # of an answer: further parts of it follow
 
 
 class Frame(NamedTuple):
@@ -97,6 +98,11 @@ class FrameReader:
     def buffered(self) -> int:
         """The number of buffered bytes."""
         return self._size
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether enough bytes for the next frame are buffered, as far as is known."""
+        return self._size >= self._needed
 
     @property
     def needed(self) -> int:

@@ -36,6 +36,8 @@ from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
 __all__ = ["FrameServer", "ServerLimits", "Session"]
 
+_ANSWER: Final = int(Flag.ANSWER)
+_PART: Final = int(Flag.ANSWER | Flag.MORE)
 _PING: Final = int(Opcode.PING)  # a plain int: compared with every request's opcode
 _LOG = logging.getLogger(__name__)
 _OVERLOAD_PAUSE_S: Final = 0.02
@@ -80,9 +82,9 @@ class Session:
     def on_writable(self, resume: Callable[[], None]) -> None:
         self._connection.on_writable(resume)
 
-    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
+    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"", *, more: bool = False) -> None:
         """Answer a request. Do nothing if the client has disconnected."""
-        self._connection.send(frame[0], frame[1], Flag.ANSWER, header, attachment)
+        self._connection.send(frame[0], frame[1], _PART if more else _ANSWER, header, attachment)
 
     def answer_sent(self, correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> None:
         """Answer many SEND requests at once."""

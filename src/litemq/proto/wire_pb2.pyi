@@ -219,7 +219,7 @@ class SentEarlier(_message.Message):
     def __init__(self, queue_offset: _Optional[int] = ..., store_timestamp: _Optional[int] = ...) -> None: ...
 
 class PullRequest(_message.Message):
-    __slots__ = ("topic", "queue_id", "offset", "max_messages", "max_bytes", "wait_ms", "group", "is_retry", "filter", "filter_is_sql", "generation")
+    __slots__ = ("topic", "queue_id", "offset", "max_messages", "max_bytes", "wait_ms", "group", "is_retry", "filter", "filter_is_sql", "generation", "in_parts")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -231,6 +231,7 @@ class PullRequest(_message.Message):
     FILTER_FIELD_NUMBER: _ClassVar[int]
     FILTER_IS_SQL_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    IN_PARTS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     queue_id: int
     offset: int
@@ -242,7 +243,8 @@ class PullRequest(_message.Message):
     filter: str
     filter_is_sql: bool
     generation: int
-    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., group: _Optional[str] = ..., is_retry: bool = ..., filter: _Optional[str] = ..., filter_is_sql: bool = ..., generation: _Optional[int] = ...) -> None: ...
+    in_parts: bool
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., group: _Optional[str] = ..., is_retry: bool = ..., filter: _Optional[str] = ..., filter_is_sql: bool = ..., generation: _Optional[int] = ..., in_parts: bool = ...) -> None: ...
 
 class PullAnswer(_message.Message):
     __slots__ = ("next_offset", "range", "damaged")

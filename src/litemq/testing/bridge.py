@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from litemq.broker.runtime.caller import Caller
 from litemq.errors import LiteMQError
@@ -48,9 +49,9 @@ class RemoteCaller:
     def on_writable(self, resume: Callable[[], None]) -> None:
         resume()
 
-    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
+    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"", *, more: bool = False) -> None:
         # A copy: the store reuses the memory of an attachment.
-        self._call(self._channel.answer, frame, header, bytes(attachment))
+        self._call(partial(self._channel.answer, more=more), frame, header, bytes(attachment))
 
     def answer_sent(self, correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> None:
         self._call(self._channel.answer_sent, correlations, queue_offsets, store_timestamp)

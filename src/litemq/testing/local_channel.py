@@ -16,7 +16,7 @@ from litemq.errors import ConnectionLostError, LiteMQError
 from litemq.net.connection import Bytes
 from litemq.net.failures import decode_failure, encode_failure
 from litemq.net.frame import Frame
-from litemq.net.request_channel import AnswerCallback, RequestChannel
+from litemq.net.request_channel import AnswerCallback, PartCallback, RequestChannel
 from litemq.net.sent_answers import pack_sent_answer
 from litemq.proto.wire_pb2 import HelloAnswer, Opcode
 
@@ -49,6 +49,7 @@ class LocalChannel(RequestChannel):
         self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
         self._pending: dict[int, AnswerCallback] = {}
+        self._parts: dict[int, PartCallback] = {}
         self._unsent: list[Frame] = []
 
     # The client's side ----------------------------------------------------------------------------
@@ -61,13 +62,22 @@ class LocalChannel(RequestChannel):
     def in_flight(self) -> int:
         return len(self._pending)
 
-    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: AnswerCallback) -> None:
+    def call(
+        self,
+        opcode: int,
+        header: bytes,
+        attachment: Bytes,
+        answered: AnswerCallback,
+        on_part: PartCallback | None = None,
+    ) -> None:
         if self._service is None:
             lost = ConnectionLostError(f"no connection to {self.address}")
             self._loop.call_soon(answered, b"", b"", lost)  # in a later tick, like all answers
             return
         number = next(self._numbers)
         self._pending[number] = answered
+        if on_part is not None:
+            self._parts[number] = on_part
         if not self._unsent:
             self._loop.call_soon(self._deliver)
         self._unsent.append(Frame(number, opcode, 0, header, bytes(attachment)))
@@ -86,7 +96,7 @@ class LocalChannel(RequestChannel):
         if self._service is None:
             return
         service, self._service = self._service, None
-        pending, self._pending = self._pending, {}
+        pending, self._pending, self._parts = self._pending, {}, {}
         lost = reason or ConnectionLostError("this side closed the connection")
         for answered in pending.values():
             answered(b"", b"", ConnectionLostError(f"{self.address}: {lost}"))
@@ -109,16 +119,25 @@ class LocalChannel(RequestChannel):
     def on_writable(self, resume: Callable[[], None]) -> None:
         resume()
 
-    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
-        answered = self._pending.pop(frame[0], None)
+    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"", *, more: bool = False) -> None:
+        if more:
+            on_part = self._parts.get(frame[0])
+            if on_part is not None:
+                on_part(header, bytes(attachment))
+            return
+        answered = self._pop(frame[0])
         if answered is not None:
             answered(header, bytes(attachment), None)
+
+    def _pop(self, number: int) -> AnswerCallback | None:
+        self._parts.pop(number, None)
+        return self._pending.pop(number, None)
 
     def answer_sent(self, correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> None:
         for correlation, queue_offset in zip(correlations, queue_offsets, strict=True):
             self.answer(Frame(correlation, Opcode.SEND, 0, b"", b""), pack_sent_answer(queue_offset, store_timestamp))
 
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
-        answered = self._pending.pop(frame[0], None)
+        answered = self._pop(frame[0])
         if answered is not None:
             answered(b"", b"", decode_failure(encode_failure(error)))  # as it arrives over a network

@@ -4,6 +4,9 @@ ends.
 Records in memory are read at once. Others are read by the store's threads, one pull of a caller
 after another. If a caller does not read its answers, its pulls wait until it does.
 
+A pull may ask for its answer in parts. It is then answered whenever messages arrive, until it has
+as many as it asked for, or its wait time ends. A reader that keeps up needs few requests.
+
 A pull with a filter skips the messages that the filter rejects. Its answer says where to continue,
 also if it has found nothing.
 """
@@ -33,6 +36,7 @@ from litemq.errors import (
     OverloadedError,
 )
 from litemq.filters.filter import Filter, parse_filter
+from litemq.format.batches.extent import find_extent
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import PullAnswer, PullRequest
 from litemq.storage.state import QueueKey
@@ -51,6 +55,7 @@ class _Pull:
         "frame",
         "generation",
         "group",
+        "in_parts",
         "key",
         "max_bytes",
         "max_messages",
@@ -69,6 +74,7 @@ class _Pull:
         self.wanted = parse_filter(request.filter, is_sql=request.filter_is_sql)
         self.generation = request.generation
         self.group = request.group
+        self.in_parts = request.in_parts and request.wait_ms > 0
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -146,8 +152,7 @@ class LongPolls(QueueListener):
             return self._take(pull, found)
         if not found:
             return False
-        self._answer(pull, found)
-        return True
+        return self._answer_part(pull, found) if pull.in_parts else self._answer(pull, found)
 
     def _read(self, pull: _Pull) -> bytes | memoryview | ScanResult | None:
         if pull.wanted is None:
@@ -158,6 +163,8 @@ class LongPolls(QueueListener):
         """Continue a pull after the scan; return whether it no longer waits."""
         moved = scanned.next_offset > pull.offset
         pull.offset = scanned.next_offset
+        if scanned.records and pull.in_parts:
+            return self._answer_part(pull, scanned.records)
         if scanned.records or (moved and not scanned.at_end):
             self._answer(pull, scanned.records)
         elif scanned.error is not None:
@@ -199,7 +206,8 @@ class LongPolls(QueueListener):
         finally:
             self._read_next(pull.caller)
 
-    def _answer(self, pull: _Pull, records: bytes | memoryview) -> None:
+    def _answer(self, pull: _Pull, records: bytes | memoryview) -> bool:
+        """Answer a pull, which then no longer waits: return ``True``."""
         self._forget(pull)
         next_offset = pull.offset
         if records and pull.group:
@@ -207,6 +215,25 @@ class LongPolls(QueueListener):
             next_offset = max(next_offset, end_offset)
         answer = PullAnswer(next_offset=next_offset, range=offset_range(self._store, pull.key))
         pull.caller.answer(pull.frame, answer.SerializeToString(), records)
+        return True
+
+    def _answer_part(self, pull: _Pull, records: bytes | memoryview) -> bool:
+        """Answer a pull in part, and let it wait for more, unless it has all it asked for.
+
+        Return whether it no longer waits. It also ends if it has not read all confirmed messages:
+        no event would follow for the rest.
+        """
+        extent = find_extent(records)
+        offset = max(pull.offset, extent.last + 1)
+        messages, size = pull.max_messages - extent.size, pull.max_bytes - len(records)
+        if messages <= 0 or size <= 0 or offset < self._store.confirmed_end(pull.key):
+            return self._answer(pull, records)
+        visible = self._visible(pull, records)[0] if pull.group else records
+        pull.offset, pull.max_messages, pull.max_bytes = offset, messages, size
+        is_plain = visible is records and pull.wanted is None  # the next part continues after the last record
+        header = b"" if is_plain else PullAnswer(next_offset=offset).SerializeToString()
+        pull.caller.answer(pull.frame, header, visible, more=True)
+        return False
 
     def _visible(self, pull: _Pull, records: bytes | memoryview) -> tuple[bytes | memoryview, int]:
         """Return the records that the group may see, and the offset after the last of all."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from litemq.broker.dead_letters.writing import DeadDelivery, dead_letter_records
+from litemq.format.batches.extent import find_extent
 from litemq.format.batches.scan import scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
@@ -24,12 +25,16 @@ def visible_to(
     group: str, store: Store, topic: Topic, key: QueueKey, records: Records, now: int
 ) -> tuple[Records, int]:
     """Return the records that ``group`` may see, and the offset after the last of all."""
+    queue = store.state.parts.progress.queue(group, key)
+    extent = find_extent(records)
+    done = queue is not None and any(queue.done.within(extent.first, extent.last + 1))
+    if not done and extent.expires > now and not (topic.ttl_ms and extent.stored + topic.ttl_ms <= now):
+        return records, extent.last + 1  # as nearly always
     starts = scan(records, limits=STORED_LIMITS).starts
     header = RecordColumns(records, starts).header
     offsets = header["queue_offset"].astype(np.int64)
     end_offset = int(offsets[-1]) + 1
     hidden = np.zeros(offsets.size, np.bool_)
-    queue = store.state.parts.progress.queue(group, key)
     if queue is not None:
         for begin, end in queue.done.within(int(offsets[0]), end_offset):
             hidden |= (offsets >= begin) & (offsets < end)

@@ -33,8 +33,8 @@ class Caller(Protocol):
     def on_writable(self, resume: Callable[[], None]) -> None:
         """Call ``resume`` when the client reads its answers again, unless its connection ends."""
 
-    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
-        """Answer a request."""
+    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"", *, more: bool = False) -> None:
+        """Answer a request. If ``more``, further parts of the answer follow."""
 
     def answer_sent(self, correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> None:
         """Answer many sends at once, each with the queue offset of its first record."""

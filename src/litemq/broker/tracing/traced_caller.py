@@ -52,9 +52,9 @@ class TracedCaller:
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
         self._caller.refuse(frame, error)
 
-    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
+    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"", *, more: bool = False) -> None:
         """Answer, and trace the answer."""
-        self._caller.answer(frame, header, attachment)
+        self._caller.answer(frame, header, attachment, more=more)
         if frame[1] not in _TRACED_OPCODES:
             return
         match frame[1]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from litemq.client.cluster import settling
 from litemq.client.cluster.connections import BrokerConnections
@@ -98,6 +98,7 @@ class ClusterReader:
         generation: int = 0,
         is_retry: bool = False,
         selection: Selection = EVERYTHING,
+        on_part: Callable[[PulledRecords], None] | None = None,
     ) -> PulledRecords:
         request = PullRequest(
             topic=topic,
@@ -111,13 +112,17 @@ class ClusterReader:
             is_retry=is_retry,
             filter=selection.text,
             filter_is_sql=selection.is_sql,
+            in_parts=on_part is not None,
         )
         timeout = wait_ms / 1000 + self._timeout
         header, records = await self._connections.to(broker).request(
-            Opcode.PULL, request.SerializeToString(), answered_within=timeout, vital=True
+            Opcode.PULL,
+            request.SerializeToString(),
+            answered_within=timeout,
+            vital=True,
+            on_part=None if on_part is None else lambda header, records: on_part(_pulled(header, records)),
         )
-        answer = PullAnswer.FromString(header)
-        return PulledRecords(records, answer.next_offset, answer.damaged)
+        return _pulled(header, records)
 
     async def commit(self, broker: str, topic: str, group: str, offsets: Sequence[CommittedOffset]) -> None:
         done = [
@@ -170,6 +175,13 @@ class ClusterReader:
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
         request = OffsetAtTimeRequest(topic=topic, queue_id=queue_id, store_timestamp=store_timestamp)
         return OffsetAnswer.FromString(await self._ask(broker, Opcode.OFFSET_AT_TIME, request)).offset
+
+
+def _pulled(header: bytes, records: bytes) -> PulledRecords:
+    if not header:
+        return PulledRecords(records, 0, "")
+    answer = PullAnswer.FromString(header)
+    return PulledRecords(records, answer.next_offset, answer.damaged)
 
 
 def queue_from_wire(broker: str, queue: QueueRange) -> QueueInfo:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Coroutine
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -14,7 +15,7 @@ from litemq.client.config import ClientConfig
 from litemq.client.consuming.archive_reading import ArchiveFallback
 from litemq.client.consuming.inbox import Inbox
 from litemq.client.consuming.queue_reader import QueueReader
-from litemq.client.engine.engine import Engine, QueueInfo
+from litemq.client.engine.engine import Engine, PulledRecords, QueueInfo
 from litemq.client.engine.selection import EVERYTHING, Selection
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
@@ -260,15 +261,15 @@ class Feed(AsyncIterator[Message]):
         max_bytes = max(_MIN_PULL_BYTES, min(_MAX_PULL_BYTES, config.prefetch_bytes // 4))
         broker, queue_id = reader.broker, reader.queue_id
         self._reached(reader)
+        deliver = partial(self._deliver, reader)
         while True:
             await inbox.wait_for_space(reader)
-            position = reader.position
             try:
-                records, next_offset, damaged = await pull(
+                last = await pull(
                     broker,
                     self.topic,
                     queue_id,
-                    position,
+                    reader.position,
                     max_messages=config.max_poll_records,
                     max_bytes=max_bytes,
                     wait_ms=self._wait_ms,
@@ -276,6 +277,7 @@ class Feed(AsyncIterator[Message]):
                     generation=reader.generation,
                     is_retry=reader.is_retry,
                     selection=EVERYTHING if reader.is_retry else self._selection,  # retries passed the filter before
+                    on_part=deliver,
                 )
             except OverloadedError as error:
                 await asyncio.sleep(max(error.retry_after_ms, config.retry_backoff_ms) / 1000)
@@ -283,17 +285,23 @@ class Feed(AsyncIterator[Message]):
             except OffsetExpiredError:
                 await self._read_archived(reader, max_bytes)
                 continue
-            if records:
-                messages = reader.decode(records)
-                if messages:
-                    inbox.put(messages, len(records), reader)
-            if damaged:
-                inbox.fail(
-                    StorageError(f"a message of queue {queue_id} on {broker} is damaged and was skipped: {damaged}")
+            deliver(last)
+
+    def _deliver(self, reader: QueueReader, pulled: PulledRecords) -> None:
+        records, next_offset, damaged = pulled
+        if records:
+            messages = reader.decode(records)
+            if messages:
+                self._inbox.put(messages, len(records), reader)
+        if damaged:
+            self._inbox.fail(
+                StorageError(
+                    f"a message of queue {reader.queue_id} on {reader.broker} is damaged and was skipped: {damaged}"
                 )
-            if next_offset > reader.position:
-                reader.pass_to(next_offset)
-            self._reached(reader)
+            )
+        if next_offset > reader.position:
+            reader.pass_to(next_offset)
+        self._reached(reader)
 
     async def _read_archived(self, reader: QueueReader, max_bytes: int) -> None:
         """Deliver the next portion from the archive, or skip what the archive lacks.

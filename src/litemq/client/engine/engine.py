@@ -6,7 +6,7 @@ Other engines register an entry point.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from litemq.client.engine.archives import ArchiveEngine
@@ -99,7 +99,7 @@ class BrokerInfo(NamedTuple):
 
 
 class PulledRecords(NamedTuple):
-    """Stored records of one queue, and the offset of the next pull."""
+    """Stored records of one queue, and the offset of the next pull, if it is not after them."""
 
     records: bytes
     next_offset: int
@@ -231,8 +231,13 @@ class Engine(Protocol):
         generation: int = 0,
         is_retry: bool = False,
         selection: Selection = EVERYTHING,
+        on_part: Callable[[PulledRecords], None] | None = None,
     ) -> PulledRecords:
-        """Return the selected records from ``offset`` on; wait up to ``wait_ms`` for the first."""
+        """Return the selected records from ``offset`` on; wait up to ``wait_ms`` for the first.
+
+        With ``on_part``, wait for ``max_messages`` or ``max_bytes``, and call it with the records
+        that arrive meanwhile.
+        """
         ...
 
     async def commit(self, broker: str, topic: str, group: str, offsets: Sequence[CommittedOffset]) -> None:

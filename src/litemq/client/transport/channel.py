@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from litemq.errors import LiteMQError
-from litemq.net.request_channel import Answer, AnswerCallback
+from litemq.net.request_channel import Answer, AnswerCallback, PartCallback
 from litemq.proto.wire_pb2 import HelloAnswer
 
-__all__ = ["Answer", "AnswerCallback", "Bytes", "Channel", "Connect"]
+__all__ = ["Answer", "AnswerCallback", "Bytes", "Channel", "Connect", "PartCallback"]
 
 Bytes = bytes | bytearray | memoryview
 
@@ -27,7 +27,9 @@ class Channel(Protocol):
     @property
     def in_flight(self) -> int: ...
 
-    def ask(self, opcode: int, header: bytes, attachment: Bytes = b"") -> asyncio.Future[Answer]:
+    def ask(
+        self, opcode: int, header: bytes, attachment: Bytes = b"", on_part: PartCallback | None = None
+    ) -> asyncio.Future[Answer]:
         """Send a request; the future is its answer, or the error that the server answered."""
         ...
 
@@ -35,8 +37,19 @@ class Channel(Protocol):
         """Send a request, and call ``answered`` once, in a later tick, with the answer or error."""
         ...
 
-    async def request(self, opcode: int, header: bytes, attachment: Bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
-        """Send a request, and wait up to ``timeout`` seconds for its answer."""
+    async def request(
+        self,
+        opcode: int,
+        header: bytes,
+        attachment: Bytes = b"",
+        *,
+        timeout: float,  # noqa: ASYNC109
+        on_part: PartCallback | None = None,
+    ) -> Answer:
+        """Send a request, and wait up to ``timeout`` seconds for its answer.
+
+        If the answer comes in parts, call ``on_part`` for each but the last.
+        """
         ...
 
     def close(self) -> None:

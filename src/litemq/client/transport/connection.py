@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
-from litemq.client.transport.channel import Answer, Channel, Connect
+from litemq.client.transport.channel import Answer, Channel, Connect, PartCallback
 from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError, RequestTimeoutError
 from litemq.proto.wire_pb2 import Opcode
 
@@ -143,6 +143,7 @@ class BrokerConnection:
         within: float | None = None,
         answered_within: float | None = None,
         vital: bool = False,
+        on_part: PartCallback | None = None,
     ) -> Answer:
         """Send a request once connected, and return its answer.
 
@@ -153,7 +154,11 @@ class BrokerConnection:
         channel = await self.wait_open(default if within is None else within)
         try:
             return await channel.request(
-                opcode, header, attachment, timeout=default if answered_within is None else answered_within
+                opcode,
+                header,
+                attachment,
+                timeout=default if answered_within is None else answered_within,
+                on_part=on_part,
             )
         except RequestTimeoutError as error:
             if vital and channel is self.channel:

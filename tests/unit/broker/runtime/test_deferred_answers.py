@@ -28,7 +28,7 @@ class _Caller:
     def on_writable(self, resume: object) -> None:
         raise NotImplementedError
 
-    def answer(self, _frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
+    def answer(self, _frame: Frame, header: bytes, attachment: Bytes = b"", *, more: bool = False) -> None:  # noqa: ARG002
         self.received.put_nowait(header + bytes(attachment))
 
     def answer_sent(self, correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> None:

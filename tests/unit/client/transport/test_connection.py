@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from litemq.client.config import ClientConfig
-from litemq.client.transport.channel import Answer
+from litemq.client.transport.channel import Answer, PartCallback
 from litemq.client.transport.connection import BrokerConnection
 from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError, RequestTimeoutError
 from support.on_loop import on_loop
@@ -21,7 +21,16 @@ class _FakeChannel:
         self.is_silent = False
         self._on_lost = on_lost
 
-    async def request(self, opcode: int, header: bytes, attachment: bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
+    async def request(
+        self,
+        opcode: int,
+        header: bytes,
+        attachment: bytes = b"",
+        *,
+        timeout: float,  # noqa: ASYNC109
+        on_part: PartCallback | None = None,
+    ) -> Answer:
+        assert on_part is None
         if self.is_silent:
             raise RequestTimeoutError(f"no answer within {timeout} s")
         return Answer(bytes([opcode]) + header, attachment)
