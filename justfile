@@ -149,6 +149,10 @@ bench suite="format" *args:
 profile-tick *args:
     {{bin}}/python -m tools.profile_tick "$@"
 
+# Compare ways to make a small record durable
+sync-ways *args:
+    {{bin}}/python -m tools.sync_ways "$@"
+
 # Compare benchmarks and start-up of two revisions, in alternating rounds: just compare v1 HEAD --suite broker
 compare before *args:
     {{bin}}/python tools/compare.py "$@"

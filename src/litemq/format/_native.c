@@ -909,6 +909,7 @@ typedef struct {
     uint64_t producer_id, sequence;
     uint32_t meaning;
     int64_t latest_due;
+    bool has_negative_due; /* of no valid record */
 } SentAlike;
 
 /* False unless records fill the buffer and share one producer with consecutive sequences, and one type,
@@ -926,13 +927,14 @@ static bool find_sent_alike(const uint8_t *data, int64_t end, int64_t max_record
         uint64_t producer_id = load_u64(fixed + PRODUCER_ID_AT), sequence = load_u64(fixed + SEQUENCE_AT);
         uint32_t meaning = load_u32(fixed + TYPE_AT);
         if (found->count == 0) {
-            *found = (SentAlike){0, producer_id, sequence, meaning, due};
+            *found = (SentAlike){0, producer_id, sequence, meaning, due, false};
         } else if (producer_id != found->producer_id || meaning != found->meaning ||
                    (producer_id != 0 && sequence != found->sequence + (uint64_t)found->count)) {
             return false;
         }
         if (due > found->latest_due)
             found->latest_due = due;
+        found->has_negative_due |= due < 0;
         found->count++;
         at += size;
     }
@@ -955,6 +957,27 @@ static PyObject *py_sent_alike(PyObject *Py_UNUSED(module), PyObject *args)
         Py_RETURN_NONE;
     return Py_BuildValue("LKKIL", (long long)found.count, (unsigned long long)found.producer_id, (unsigned long long)found.sequence,
                          (unsigned int)found.meaning, (long long)found.latest_due);
+}
+
+static PyObject *py_claims(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    long long max_record_bytes;
+    unsigned int types, least_priority, end_priority, max_level;
+    SentAlike found = {0};
+
+    if (!PyArg_ParseTuple(args, "y*LIIII", &buffer, &max_record_bytes, &types, &least_priority, &end_priority, &max_level))
+        return NULL;
+    PyThreadState *state = begin_loop(buffer.len / 8); /* most bytes are skipped */
+    bool alike = find_sent_alike(buffer.buf, buffer.len, max_record_bytes, &found);
+    end_loop(state);
+    PyBuffer_Release(&buffer);
+    uint32_t type = found.meaning >> 24, priority = found.meaning >> 16 & 0xFF, level = found.meaning >> 8 & 0xFF;
+    if (!alike || type > 31 || (types >> type & 1) == 0 || priority < least_priority || priority >= end_priority || level > max_level ||
+        found.has_negative_due)
+        Py_RETURN_NONE;
+    return Py_BuildValue("KKLIL", (unsigned long long)found.producer_id, (unsigned long long)found.sequence, (long long)found.count,
+                         (unsigned int)level, (long long)found.latest_due);
 }
 
 static PyObject *py_examine(PyObject *Py_UNUSED(module), PyObject *args)
@@ -1186,6 +1209,7 @@ static PyMethodDef methods[] = {
     {"crc32c_of_rows", py_crc32c_of_rows, METH_VARARGS, NULL},
     {"scan", py_scan, METH_VARARGS, NULL},
     {"sent_alike", py_sent_alike, METH_VARARGS, NULL},
+    {"claims", py_claims, METH_VARARGS, NULL},
     {"examine", py_examine, METH_VARARGS, NULL},
     {"count_intact", py_count_intact, METH_VARARGS, NULL},
     {"are_of_topic", py_are_of_topic, METH_VARARGS, NULL},

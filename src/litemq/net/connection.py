@@ -290,8 +290,9 @@ class Connection(asyncio.Protocol):
             else:
                 self._transport.writelines(unsent)
             if not self._write_paused:
-                self._deliver()  # frames that waited for buffer space
-                self._track_unfinished()
+                if self._reader.buffered:
+                    self._deliver()  # frames that waited for buffer space
+                    self._track_unfinished()
                 while self._writable_callbacks and self.is_writable:
                     self._writable_callbacks.pop(0)()
 

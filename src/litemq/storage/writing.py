@@ -10,7 +10,7 @@ from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.batch import Batch, control_batch, record_sequences, stamp
 from litemq.storage.batches.record_events import numbered_events
 from litemq.storage.state import QueueKey
-from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID
+from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID, new_queue_key
 from litemq.storage.store import Appended, Sent
 from litemq.storage.store_parts import StoreParts
 
@@ -93,14 +93,14 @@ class StoreWriter:
             files.store_timestamp = time
             end = log.end
             for queue_id, first, end_offset, entries in grown:
-                key = QueueKey(topic_id, queue_id)
+                key = new_queue_key(QueueKey, (topic_id, queue_id))
                 parts.queues.add_raw(key, first, entries)
                 state.extend_queue(key, end_offset)
                 changes.add_queue_range(end, key, end_offset)
             producers = state.producers
             touched = producers.add_runs(ProducerRuns(runs, array("q", table))) + producers.expire(time)
             changes.add_sequences(end, touched)
-            parts.flusher.mark_dirty([segment], is_wanted=is_wanted)
+            parts.flusher.mark_written(segment, is_wanted=is_wanted)
         except BaseException:
             if log.end != before:
                 log.fail("a write was interrupted")

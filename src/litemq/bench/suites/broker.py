@@ -12,13 +12,16 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
+from litemq import Client
 from litemq.bench.baselines.bare import bare_sync_p99
-from litemq.bench.clusters import running_cluster
+from litemq.bench.baselines.bare_loop import measure_bare_loop
+from litemq.bench.clusters import running_broker, running_cluster
 from litemq.bench.suite import Figure, at_least, at_most
-from litemq.bench.workloads.load import LoadResult, measure_consume, measure_latency, measure_send
+from litemq.bench.workloads.load import PERCENTILES, LoadResult, measure_consume, measure_latency, measure_send
+from litemq.client.config import ClientConfig
 from litemq.errors import LiteMQError
 from litemq.net.client import Peer
 from litemq.net.event_loop import run
@@ -31,7 +34,9 @@ __all__ = ["figures"]
 _SECONDS: Final = 8.0
 _CONNECTIONS: Final = 8
 _IN_FLIGHT: Final = 32
-_RATE: Final = 10_000
+_AWAITING: Final = 1024
+_STEADY_RATE: Final = 2_000
+_BUSY_RATE: Final = 10_000
 _BODY_BYTES: Final = 1024
 _START_S: Final = 60.0
 
@@ -39,41 +44,36 @@ _START_S: Final = 60.0
 def figures(scale: float) -> list[Figure]:
     """Return the figures of a broker; ``scale`` shortens each measurement."""
     seconds = max(0.3, _SECONDS * scale)
-    memory = _SendRate("memory", seconds)
-    disk = _SendRate("disk", seconds)
-    bare = _BareFrameServer(seconds)
-    latency = _Latency(seconds)
+    return [*_steady_rates(seconds), *_one_per_request(seconds), *_throughput(seconds)]
+
+
+def _steady_rates(seconds: float) -> list[Figure]:
+    steady, bare, busy = _Steady(_STEADY_RATE, seconds), _BareLoop(seconds), _Steady(_BUSY_RATE, seconds)
     return [
         Figure(
-            "send_memory",
-            "one message per request, 8 connections × 32 in flight, level memory",
-            "msg/s",
-            memory.rate,
-            at_least(100_000),
+            "steady_broker_cpu",
+            "broker's CPU per message, steady 2,000 msg/s, level disk",
+            "µs",
+            steady.broker_cpu,
+            at_most(140),
         ),
-        Figure("send_memory_p99", "p99 latency of the same", "ms", lambda: memory.p99, at_most(10)),
-        Figure("send_disk", "the same, level disk", "msg/s", disk.rate, at_least(80_000)),
-        Figure("send_disk_p99", "p99 latency of the same", "ms", lambda: disk.p99),
-        Figure("bare_frames", "the same frames to a server that only answers", "msg/s", bare.rate),
-        Figure("send_over_bare", "send_memory / bare_frames", "×", lambda: memory.last / bare.last),
+        Figure("steady_client_cpu", "client's CPU per message of the same", "µs", lambda: steady.client, at_most(60)),
+        Figure("steady_p50", "end to end of the same, p50", "ms", lambda: steady.latency[50.0], at_most(1.2)),
+        Figure("steady_p99", "the same, p99", "ms", lambda: steady.latency[99.0], at_most(4)),
+        Figure("steady_p99.9", "the same, p99.9", "ms", lambda: steady.latency[99.9], at_most(15)),
+        Figure("bare_loop_cpu", "CPU of a bare loop: read, write, sync, answer, pass on", "µs", bare.cpu),
+        Figure("bare_loop_p50", "end to end of the bare loop, p50", "ms", lambda: bare.p50),
+        Figure("bare_loop_p99", "the same, p99", "ms", lambda: bare.p99),
         Figure(
-            "send_nowait",
-            "send_nowait, automatic batching, level memory",
-            "msg/s",
-            lambda: _send_nowait(seconds),
-            at_least(200_000),
+            "broker_cpu_over_bare",
+            "steady_broker_cpu / bare_loop_cpu",
+            "×",
+            lambda: steady.broker / bare.last,
+            at_most(2),
         ),
-        Figure(
-            "consume",
-            "async for, warm, decoded and acknowledged",
-            "msg/s",
-            lambda: _consume(seconds),
-            at_least(150_000),
-        ),
-        Figure(
-            "end_to_end_p99", "from send to async for, steady 10,000 msg/s, level disk", "ms", latency.p99, at_most(3)
-        ),
-        Figure("end_to_end_p50", "median of the same", "ms", lambda: latency.p50),
+        Figure("p50_over_bare", "steady_p50 / bare_loop_p50", "×", lambda: steady.latency[50.0] / bare.p50, at_most(2)),
+        Figure("busy_p99", "end to end, p99, steady 10,000 msg/s, level disk", "ms", busy.p99, at_most(5)),
+        Figure("busy_p50", "the same, p50", "ms", lambda: busy.latency[50.0]),
         Figure(
             "bare_sync_p99",
             "disk only: 12 KiB written and synced every millisecond",
@@ -83,12 +83,61 @@ def figures(scale: float) -> list[Figure]:
     ]
 
 
+def _one_per_request(seconds: float) -> list[Figure]:
+    memory, disk, bare = _SendRate("memory", seconds), _SendRate("disk", seconds), _BareFrameServer(seconds)
+    return [
+        Figure(
+            "send_memory",
+            "one message per request, 8 connections × 32 in flight, level memory",
+            "msg/s",
+            memory.rate,
+            at_least(100_000),
+        ),
+        Figure("send_memory_p99", "p99 latency of the same", "ms", lambda: memory.p99, at_most(8)),
+        Figure("send_disk", "the same, level disk", "msg/s", disk.rate, at_least(80_000)),
+        Figure("send_disk_p99", "p99 latency of the same", "ms", lambda: disk.p99),
+        Figure("bare_frames", "the same frames to a server that only answers", "msg/s", bare.rate),
+        Figure("send_over_bare", "send_memory / bare_frames", "×", lambda: memory.last / bare.last, at_least(0.5)),
+    ]
+
+
+def _throughput(seconds: float) -> list[Figure]:
+    return [
+        Figure(
+            "awaited_memory",
+            "1,024 tasks that await each send, default settings, level memory",
+            "msg/s",
+            lambda: _awaited("memory", seconds),
+            at_least(150_000),
+        ),
+        Figure("awaited_disk", "the same, level disk", "msg/s", lambda: _awaited("disk", seconds), at_least(120_000)),
+        Figure(
+            "send_nowait",
+            "send_nowait, automatic batching, level memory",
+            "msg/s",
+            lambda: _send_nowait(seconds),
+            at_least(400_000),
+        ),
+        Figure(
+            "consume",
+            "async for, warm, decoded and acknowledged",
+            "msg/s",
+            lambda: _consume(seconds),
+            at_least(400_000),
+        ),
+    ]
+
+
 def _with_cluster(load: Callable[[str], Coroutine[Any, Any, LoadResult]]) -> LoadResult:
     with running_cluster() as url:
         result = run(load(url))
+    _check(result)
+    return result
+
+
+def _check(result: LoadResult) -> None:
     if result.failed or result.missing:
         raise LiteMQError(f"{result.failed} messages failed and {result.missing} are missing: {result.first_error}")
-    return result
 
 
 class _SendRate:
@@ -113,6 +162,21 @@ class _SendRate:
         self.last = result.messages_per_s
         self.p99 = (result.latency_ms or {}).get(99.0, 0.0)
         return self.last
+
+
+def _awaited(level: str, seconds: float) -> float:
+    result = _with_cluster(
+        lambda url: measure_send(
+            url,
+            connections=1,
+            in_flight=_AWAITING,
+            size=_BODY_BYTES,
+            seconds=seconds,
+            durability=level,
+            settings={"max_batch_messages": ClientConfig().max_batch_messages},
+        )
+    )
+    return result.messages_per_s
 
 
 def _send_nowait(seconds: float) -> float:
@@ -142,20 +206,52 @@ def _consume(seconds: float) -> float:
     return _with_cluster(load).messages_per_s
 
 
-class _Latency:
-    """End-to-end latency at a steady rate."""
+class _Steady:
+    """CPU time and end-to-end latency at a steady rate, level disk."""
+
+    def __init__(self, rate: float, seconds: float) -> None:
+        self._rate = rate
+        self._seconds = seconds
+        self.client = self.broker = 0.0
+        self.latency: Mapping[float, float] = dict.fromkeys(PERCENTILES, 0.0)
+
+    def broker_cpu(self) -> float:
+        self._measure()
+        return self.broker
+
+    def p99(self) -> float:
+        self._measure()
+        return self.latency[99.0]
+
+    def _measure(self) -> None:
+        with running_broker() as broker:
+            with Client(broker.url) as mq:
+                mq.admin.create_topic("bench")
+            result = run(
+                measure_latency(
+                    broker.url,
+                    rate=self._rate,
+                    size=_BODY_BYTES,
+                    seconds=self._seconds,
+                    durability="disk",
+                    broker_pid=broker.pid,
+                )
+            )
+        _check(result)
+        self.client, self.broker = result.client_cpu_us, result.broker_cpu_us
+        self.latency = result.latency_ms or self.latency
+
+
+class _BareLoop:
+    """The same load on a loop that does no more than it must."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self.p50 = 0.0
+        self.last = self.p50 = self.p99 = 1.0
 
-    def p99(self) -> float:
-        result = _with_cluster(
-            lambda url: measure_latency(url, rate=_RATE, size=_BODY_BYTES, seconds=self._seconds, durability="disk")
-        )
-        latency = result.latency_ms or {}
-        self.p50 = latency.get(50.0, 0.0)
-        return latency.get(99.0, 0.0)
+    def cpu(self) -> float:
+        self.last, self.p50, self.p99 = measure_bare_loop(_STEADY_RATE, _BODY_BYTES, self._seconds)
+        return self.last
 
 
 class _BareFrameServer:

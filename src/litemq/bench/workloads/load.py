@@ -7,18 +7,20 @@ send time, so a sender that falls behind its rate does not hide slow moments (co
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from litemq import AsyncClient, SendReceipt
+from litemq.bench.baselines.cpu_time import cpu_seconds
 from litemq.errors import BufferFullError, InvalidArgumentError, LiteMQError
 
 __all__ = ["LoadResult", "measure_consume", "measure_latency", "measure_send"]
@@ -31,6 +33,7 @@ _SENT_AT_ONCE: Final = 256  # by ``send_nowait``, before the next look at the re
 _TAKEN: Final = 12
 _MARK_BYTES: Final = 16
 _MAX_WAIT_S: Final = 10.0
+_TURN_S: Final = 0.001  # of a steady sender
 _NEVER: Final = float("inf")
 
 
@@ -46,6 +49,8 @@ class LoadResult:
     latency_ms: Mapping[float, float] | None = None
     first_error: str = ""
     reached_end: bool = False  # the whole topic was read
+    client_cpu_us: float = 0.0  # CPU time per message, if measured
+    broker_cpu_us: float = 0.0
 
     @property
     def messages_per_s(self) -> float:
@@ -262,17 +267,20 @@ async def measure_latency(
     seconds: float = 10.0,
     durability: Any = None,
     settings: Mapping[str, Any] | None = None,
+    broker_pid: int | None = None,
     progress: Progress = lambda _done: None,
 ) -> LoadResult:
     """Measure the time from a message's scheduled send time to its receipt, at a steady ``rate``.
 
-    This corrects for coordinated omission.
+    This corrects for coordinated omission. With ``broker_pid``, measure the CPU time of that broker
+    and of this process, too (Linux only).
     """
     total = int(rate * seconds)
     tally = _Tally(total, None, progress)
     mark = secrets.token_bytes(8)
     padding = secrets.token_bytes(max(0, size - _MARK_BYTES))
-    async with AsyncClient(url, **(settings or {})) as sending, AsyncClient(url, **(settings or {})) as receiving:
+    settings = {"durability": durability, **(settings or {})}
+    async with AsyncClient(url, **settings) as sending, AsyncClient(url, **settings) as receiving:
         await sending.send(topic, padding)
         queues = (await receiving.admin.describe_topic(topic)).queues
         reader = receiving.reader(
@@ -290,9 +298,12 @@ async def measure_latency(
 
         receiver = asyncio.create_task(receive())
         await asyncio.sleep(0.2)  # until its first pulls wait at the brokers
+        pids = () if broker_pid is None else (os.getpid(), broker_pid)
+        before = [cpu_seconds(pid) for pid in pids]
         tally.begin()
-        await _send_at_rate(sending, topic, mark, padding, rate, total, durability, tally)
+        await _SteadySender(sending, topic, mark, padding, rate, total, tally).run()
         _, late = await asyncio.wait((receiver,), timeout=_MAX_WAIT_S)
+        cpu = [cpu_seconds(pid) - begin for pid, begin in zip(pids, before, strict=True)]
         for task in late:
             task.cancel()
         missing = total - tally.failed - len(tally.nanoseconds)
@@ -300,30 +311,67 @@ async def measure_latency(
         await reader.close()
         if not late:
             await receiver
+    if cpu and result.messages:
+        client, broker = (1e6 * seconds / result.messages for seconds in cpu)
+        return replace(result, client_cpu_us=client, broker_cpu_us=broker)
     return result
 
 
-async def _send_at_rate(
-    mq: AsyncClient, topic: str, mark: bytes, padding: bytes, rate: float, total: int, durability: Any, tally: _Tally
-) -> None:
-    begin = time.perf_counter_ns()
-    interval_ns = 1e9 / rate
+class _SteadySender:
+    """Sends at a steady rate from a timer, which costs less than a task that sleeps."""
 
-    def settle(future: asyncio.Future[Any]) -> None:
-        error = future.exception()
-        if error is not None:
-            tally.fail(error)
+    def __init__(
+        self, mq: AsyncClient, topic: str, mark: bytes, padding: bytes, rate: float, total: int, tally: _Tally
+    ) -> None:
+        self._send = mq.send_nowait
+        self._flush = mq.flush
+        self._topic = topic
+        self._mark, self._padding = mark, padding
+        self._interval_ns = 1e9 / rate
+        self._total = total
+        self._tally = tally
+        self._unsettled: deque[asyncio.Future[SendReceipt]] = deque()
+        self._sent = 0
+        self._begin = 0
+        self._loop = asyncio.get_running_loop()
+        self._finished: asyncio.Future[None] = self._loop.create_future()
 
-    sent = 0
-    while sent < total:
-        due = min(total, int((time.perf_counter_ns() - begin) / interval_ns) + 1)
-        while sent < due:
-            scheduled = begin + int(sent * interval_ns)
+    async def run(self) -> None:
+        """Send all messages, and wait until they are stored or have failed."""
+        self._begin = time.perf_counter_ns()
+        self._turn()
+        await self._finished
+        await self._flush()
+        self._settle()
+
+    def _turn(self) -> None:
+        try:
+            self._send_due()
+        except LiteMQError as error:
+            self._finished.set_exception(error)
+            return
+        self._settle()
+        if self._sent < self._total:
+            self._loop.call_later(_TURN_S, self._turn)
+        else:
+            self._finished.set_result(None)
+
+    def _send_due(self) -> None:
+        begin, interval = self._begin, self._interval_ns
+        due = min(self._total, int((time.perf_counter_ns() - begin) / interval) + 1)
+        while self._sent < due:
+            scheduled = begin + int(self._sent * interval)
             try:
-                future = mq.send_nowait(topic, mark + scheduled.to_bytes(8, "little") + padding, durability=durability)
+                future = self._send(self._topic, self._mark + scheduled.to_bytes(8, "little") + self._padding)
             except BufferFullError:
-                break  # retry later; its latency counts from now
-            future.add_done_callback(settle)
-            sent += 1
-        await asyncio.sleep(0.001)
-    await mq.flush()
+                return  # retry later; its latency counts from now
+            self._unsettled.append(future)
+            self._sent += 1
+
+    def _settle(self) -> None:
+        """Look at the outcomes so far."""
+        unsettled = self._unsettled
+        while unsettled and unsettled[0].done():
+            error = unsettled.popleft().exception()
+            if error is not None:
+                self._tally.fail(error)

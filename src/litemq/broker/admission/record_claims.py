@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError, RecordFormatError, UnsupportedFeatureError
+from litemq.format import native
 from litemq.format.batches.producer_runs import find_batch_producer_runs
 from litemq.format.batches.scan import ScanStop, scan
 from litemq.format.batches.uniform_sends import uniform_sends
@@ -32,6 +33,7 @@ __all__ = [
     "queue_priorities",
     "read_claims",
     "read_half_claims",
+    "read_plain_claims",
     "read_uniform_claims",
 ]
 
@@ -40,7 +42,10 @@ __all__ = [
 _CLAIMS: Final = struct.Struct(">Q8xQQ8xBBB")
 _CLAIMS_AT: Final = 72
 _PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.DELAY), int(MessageType.ORDER))
+_PLAIN_TYPE_BITS: Final = sum(1 << kind for kind in _PLAIN_TYPES)
 _REPLICAS: Final = int(Durability.REPLICAS)
+_MAX_LEVEL: Final = _REPLICAS - 1
+_MAX_BYTES: Final = STORED_LIMITS.max_record_bytes
 ONLY_DEFAULT: Final = range(DEFAULT_PRIORITY, DEFAULT_PRIORITY + 1)
 _CLASS_PRIORITIES: Final = tuple(
     range(first, first + 256 // PRIORITY_CLASSES) for first in range(0, 256, 256 // PRIORITY_CLASSES)
@@ -83,11 +88,21 @@ def queue_priorities(queue_id: int, *, has_priorities: bool) -> range:
     return _CLASS_PRIORITIES[queue_id % PRIORITY_CLASSES] if has_priorities else ONLY_DEFAULT
 
 
+def read_plain_claims(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int, int, int, int] | None:
+    """Return the ``Claims`` of a request if they are certainly right, without explaining others."""
+    if not native.enabled:
+        return None
+    return native.loops.claims(batch, _MAX_BYTES, _PLAIN_TYPE_BITS, priorities.start, priorities.stop, _MAX_LEVEL)
+
+
 def read_claims(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int, int, int, int]:
     """Return the ``Claims`` of one request as a plain tuple.
 
     Raise if its records do not belong together or to the queue.
     """
+    plain = read_plain_claims(batch, priorities)
+    if plain is not None:
+        return plain
     if len(batch) < FIXED_BYTES or int.from_bytes(batch[:4], "big") != len(batch):
         return _read_batch_claims(batch, priorities)
     due, producer_id, sequence, kind, priority, level = _CLAIMS.unpack_from(batch, _CLAIMS_AT)

@@ -47,6 +47,20 @@ class SendAnswers:
         if later:
             self._store.when_confirmed(sent.end, partial(_answer_some, tick, offsets, sent.store_timestamp, later))
 
+    def answer_one(self, caller: Caller, frame: Frame, level: int, sent: Sent) -> None:
+        """Answer the only request of a tick, whose records are ``sent``."""
+        if level < _DISK:
+            caller.answer_sent([frame[0]], [sent.queue_offsets[0] if level else _NO_OFFSET], sent.store_timestamp)
+            return
+
+        def confirmed(failure: LiteMQError | None) -> None:
+            if failure is None:
+                caller.answer_sent([frame[0]], [sent.queue_offsets[0]], sent.store_timestamp)
+            else:
+                caller.refuse(frame, failure)
+
+        self._store.when_confirmed(sent.end, confirmed)
+
     def answer_known(self, known: Known, end: int) -> None:
         """Answer a request that an earlier try appended with its first receipts.
 

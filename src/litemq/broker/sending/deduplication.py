@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from litemq.broker.admission.due_time import check_due
 from litemq.broker.admission.quotas import Quotas
-from litemq.broker.admission.record_claims import queue_priorities, read_claims, read_uniform_claims
+from litemq.broker.admission.record_claims import (
+    queue_priorities,
+    read_claims,
+    read_plain_claims,
+    read_uniform_claims,
+)
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.sending.send_tick import Earlier, Request, SendTick
 from litemq.errors import InvalidArgumentError, LiteMQError, SequenceGapError
 from litemq.errors.detached import detached
 from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
+from litemq.storage.store import MAX_SENDS
 
 __all__ = ["Deduplication"]
 
@@ -49,6 +55,21 @@ class Deduplication:
         tick.counts = [1] * len(frames)
         tick.levels = [claims.level] * len(frames)
         return tick
+
+    def check_one(self, batch: bytes, topic_id: int, queue_id: int) -> tuple[int, int] | None:
+        """Return the number of records and the level of a plain request with the expected sequence.
+
+        Return ``None`` for any other: ``check`` decides then.
+        """
+        claims = read_plain_claims(batch)
+        if claims is None:
+            return None
+        producer_id, sequence, count, level, due = claims
+        if due or count > MAX_SENDS:
+            return None
+        if producer_id and sequence != self._store.state.producers.expected((producer_id, topic_id, queue_id)):
+            return None
+        return count, level
 
     def check(self, topic_id: int, requests: list[Request], quotas: Quotas | None) -> SendTick:
         """Check ``requests`` one by one, in order, and count valid ones against ``quotas``."""

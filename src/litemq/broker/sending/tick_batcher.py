@@ -32,6 +32,7 @@ from litemq.errors import (
 )
 from litemq.errors.detached import detached
 from litemq.storage.state import QueueKey
+from litemq.storage.state.topics import new_queue_key
 from litemq.storage.store import MAX_SENDS, Sent
 from litemq.types import Durability
 
@@ -151,6 +152,8 @@ class TickBatcher:
     # Appending ------------------------------------------------------------------------------------
 
     def _append_topic(self, topic_id: int, requests: list[Request]) -> None:
+        if len(requests) == 1 and not self._quotas.is_on and self._append_one(topic_id, requests[0]):
+            return
         requests = self._within_backlog(topic_id, requests)
         tick = None
         if len(requests) >= _WORTH_COLUMNS and not self._quotas.is_on:
@@ -169,6 +172,31 @@ class TickBatcher:
             # checked again.
             for request in zip(tick.callers, tick.frames, tick.queue_ids, strict=True):
                 self._append_alone(topic_id, request)
+
+    def _append_one(self, topic_id: int, request: Request) -> bool:
+        """Append the only request of a tick. Return ``False``, without a change, if it is unusual.
+
+        With few producers, nearly every tick is such.
+        """
+        topic = self._store.state.topics.get(topic_id)
+        caller, frame, queue_id = request
+        if topic is None or topic.has_priorities or topic.backlog_dead_letters:
+            return False
+        batch = frame[4]
+        claims = self._deduplication.check_one(batch, topic_id, queue_id)
+        if claims is None:
+            return False
+        count, level = claims
+        try:
+            self._backlog.check(topic, queue_id)
+            sent = self._store.append_sends(bytearray(batch), topic_id, [queue_id] * count, is_wanted=level >= _DISK)
+        except (BacklogFullError, RecordFormatError, InvalidArgumentError) as error:
+            caller.refuse(frame, detached(error))
+            return True
+        self._end = sent.end
+        self._answers.answer_one(caller, frame, level, sent)
+        self._events.on_append([new_queue_key(QueueKey, (topic_id, queue_id))], sent.end)
+        return True
 
     def _within_backlog(self, topic_id: int, requests: list[Request]) -> list[Request]:
         """Return the requests whose queue is not full, and refuse the others."""

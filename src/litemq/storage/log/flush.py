@@ -45,6 +45,7 @@ class Flusher:
         self._dirty: dict[int, Segment] = {}  # by descriptor; their files stay open until they are synced
         self._order = count()
         self._waiters: list[tuple[int, int, OnFlushed]] = []
+        self._wanted = log.end  # the highest offset that a waiter of the event loop needs
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: GroupSync | SyncThread
         if GroupSync is not None and native.enabled and type(log.disk).fsync is Disk.fsync:
@@ -74,6 +75,14 @@ class Flusher:
         self._check()  # a failed sync ends the log, with or without waiters
         thread.written(last.file.fd, self._log.end, is_wanted)
 
+    def mark_written(self, segment: Segment, *, is_wanted: bool) -> None:
+        """Schedule a sync of the last segment, as ``mark_dirty`` does."""
+        fd = segment.file.fd
+        if fd not in self._dirty or len(self._dirty) > 1:
+            self.mark_dirty([segment], is_wanted=is_wanted)
+        else:
+            self._thread.written(fd, self._log.end, is_wanted)
+
     def _release_synced(self) -> None:
         flushed = self.flushed
         for fd, segment in list(self._dirty.items()):
@@ -92,11 +101,16 @@ class Flusher:
         """
         if offset > self._log.end:
             raise OffsetOutOfRangeError(f"offset {offset} is out of range: the log ends at {self._log.end}")
-        heapq.heappush(self._waiters, (offset, next(self._order), on_flushed))
+        waiters = self._waiters
+        is_first = not waiters or offset < waiters[0][0]
+        heapq.heappush(waiters, (offset, next(self._order), on_flushed))
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._watch(loop)
-        self._thread.want(offset, self._waiters[0][0])
+        elif not is_first and offset <= self._wanted:
+            return  # the thread knows of an earlier waiter, which comes first, and of a later one
+        self._wanted = max(self._wanted, offset)
+        self._thread.want(offset, waiters[0][0])
         # The offset may have been flushed, or the log failed, before the thread knew the waiter.
         self._wake()
 

@@ -117,12 +117,15 @@ def test_how_long_must_be_said() -> None:
 
 def test_latency_counts_from_when_a_message_was_meant_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sender that stalls for 200 ms sends messages late; their latency includes the stall."""
-    holds = [0.2]
+    holds = [0.2, 0.0]  # of its second turn
+    turn = load._SteadySender._turn
 
-    async def sleep(seconds: float) -> None:
-        await asyncio.sleep(holds.pop() if seconds == 0.001 and holds else seconds)
+    def held(sender: load._SteadySender) -> None:
+        if holds:
+            time.sleep(holds.pop())
+        turn(sender)
 
-    monkeypatch.setattr(load, "asyncio", _instead(asyncio, sleep=sleep))
+    monkeypatch.setattr(load._SteadySender, "_turn", held)
     monkeypatch.setattr(load, "_MAX_WAIT_S", HANG_S)
 
     async def use() -> LoadResult:

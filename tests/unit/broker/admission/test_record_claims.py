@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.broker.admission.record_claims import queue_priorities, read_claims, read_uniform_claims
+from litemq.broker.admission.record_claims import queue_priorities, read_claims, read_plain_claims, read_uniform_claims
 from litemq.errors import InvalidArgumentError, LiteMQError
+from litemq.format import native
 from litemq.format.record_encode import RecordTemplate
 from litemq.types import Durability
 from support.callers import records
@@ -51,6 +52,24 @@ def test_columns_and_single_reads_return_the_same_claims(
                 expected.append((pair, sequence))
             reached[pair] = sequence + 1
     assert sorted(uniform.sequences) == sorted(expected)
+
+
+@given(SENDS, st.none() | st.integers(0, 1 << 16))
+def test_plain_claims_are_those_that_python_reads(
+    sends: list[tuple[int, int, int, Durability, int, bool]], damage: int | None
+) -> None:
+    batch = bytearray().join(
+        records(count, first=sequence, producer_id=producer, level=level, delay_time=1 if delayed else 0)
+        for producer, sequence, _, level, count, delayed in sends
+    )
+    if damage is not None:
+        batch[damage % len(batch)] ^= 0xFF
+    plain = read_plain_claims(bytes(batch))
+    before, native.enabled = native.enabled, False
+    try:
+        assert plain is None or plain == tuple(read_claims(bytes(batch)))
+    finally:
+        native.enabled = before
 
 
 def test_invalid_records_have_no_uniform_claims() -> None:
