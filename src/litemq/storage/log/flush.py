@@ -22,14 +22,14 @@ from litemq.storage.log.segment import Segment
 from litemq.storage.log.sync_thread import SyncThread
 
 if TYPE_CHECKING:
-    from litemq.storage.log._group_sync import GroupSync
+    from litemq.storage.log import _group_sync
 else:
     try:
-        from litemq.storage.log._group_sync import GroupSync
-    except ImportError:
-        GroupSync = None
+        from litemq.storage.log import _group_sync
+    except ImportError:  # it was not built
+        _group_sync = None
 
-__all__ = ["Flusher", "GroupSync", "OnFlushed"]
+__all__ = ["Flusher", "OnFlushed"]
 
 
 _LINGER_S: Final = 0.002
@@ -47,9 +47,9 @@ class Flusher:
         self._waiters: list[tuple[int, int, OnFlushed]] = []
         self._wanted = log.end  # the highest offset that a waiter of the event loop needs
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: GroupSync | SyncThread
-        if GroupSync is not None and native.enabled and type(log.disk).fsync is Disk.fsync:
-            self._thread = GroupSync(log.end, _LINGER_S)
+        self._thread: _group_sync.GroupSync | SyncThread
+        if _group_sync is not None and native.enabled and type(log.disk).fsync is Disk.fsync:
+            self._thread = _group_sync.GroupSync(log.end, _LINGER_S)
         else:  # disks of tests have their own syncs
             self._thread = SyncThread(log.end, _LINGER_S, self._sync, self._notify)
 

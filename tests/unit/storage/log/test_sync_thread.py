@@ -8,16 +8,19 @@ import select
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from litemq.storage.log.flush import GroupSync
 from litemq.storage.log.sync_thread import SyncThread
 from support.waiting import HANG_S
 
 _NEVER_S = 3600.0  # lingering that no test waits for
 
-Thread = GroupSync | SyncThread
+if TYPE_CHECKING:
+    from litemq.storage.log._group_sync import GroupSync
+
+    Thread: TypeAlias = GroupSync | SyncThread
 
 
 class _Threads:
@@ -29,11 +32,11 @@ class _Threads:
         self._made: list[Thread] = []
 
     def start(self, linger_s: float = _NEVER_S, end: int = 0) -> Thread:
-        thread = (
-            GroupSync(end, linger_s)
-            if self._kind == "c"
-            else SyncThread(end, linger_s, os.fdatasync, self._notified.set)
-        )
+        thread: Thread
+        if self._kind == "c":
+            thread = pytest.importorskip("litemq.storage.log._group_sync").GroupSync(end, linger_s)
+        else:
+            thread = SyncThread(end, linger_s, os.fdatasync, self._notified.set)
         self._made.append(thread)
         return thread
 
@@ -54,12 +57,7 @@ class _Threads:
             thread.stop()
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("c", marks=pytest.mark.skipif(GroupSync is None, reason="the extension is not built")),
-        "python",
-    ]
-)
+@pytest.fixture(params=["c", "python"])
 def threads(request: pytest.FixtureRequest) -> Iterator[_Threads]:
     threads = _Threads(request.param)
     yield threads
