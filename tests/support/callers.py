@@ -10,12 +10,16 @@ from typing import Literal
 from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
 from litemq.clock import Clock, FakeClock
+from litemq.format.batches.scan import scan
+from litemq.format.record_decode import decode_record
 from litemq.format.record_encode import RecordTemplate
 from litemq.net.request_channel import Answer
 from litemq.proto.wire_pb2 import CreateTopicRequest, Opcode, SendAnswer, SendRequest
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
+from litemq.storage.files.disk import DISK, Disk
 from litemq.storage.memory_store import MemoryStore
+from litemq.storage.store import Store
 from litemq.testing.local_channel import LocalChannel
 from litemq.types import Durability
 
@@ -56,16 +60,30 @@ def records(
     )
 
 
+def queue_offsets(stored: bytes) -> list[int]:
+    """Return the queue offset of each record in the answer to a pull."""
+    stamps = [decode_record(stored, int(at)).stamp for at in scan(stored).starts]
+    return [stamp.queue_offset for stamp in stamps if stamp is not None]
+
+
 @asynccontextmanager
 async def running_broker(
-    kind: Kind, directory: Path, limits: BrokerLimits | None = None, clock: Clock | None = None
+    kind: Kind,
+    directory: Path,
+    limits: BrokerLimits | None = None,
+    clock: Clock | None = None,
+    disk: Disk = DISK,
 ) -> AsyncIterator[Broker]:
     """Run a broker over a new store.
 
     Without ``clock``, its time does not advance, so no lease or session expires on a slow machine.
     """
     clock = clock or FakeClock()
-    store = MemoryStore(clock) if kind == "memory" else DiskStore(directory, StoreConfig(segment_bytes=8 << 20), clock)
+    store: Store
+    if kind == "memory":
+        store = MemoryStore(clock)
+    else:
+        store = DiskStore(directory, StoreConfig(segment_bytes=8 << 20), clock, disk=disk)
     broker = Broker(store, clock, limits)
     try:
         yield broker

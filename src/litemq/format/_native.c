@@ -448,7 +448,7 @@ static bool properties_are_sound(const Record *record)
     return true;
 }
 
-bool crcs_are_right(const Record *record, bool stored)
+static bool crcs_are_right(const Record *record, bool stored)
 {
     const uint8_t *fixed = record->fixed;
     size_t covered = (size_t)record->size - PRODUCER_BYTES_AT;
@@ -489,12 +489,12 @@ typedef struct {
     uint32_t topic_id, queue_id;
 } Places;
 
-static bool is_in_its_place(const Record *record, const Places *places, Py_ssize_t number)
+bool is_stored_at(const Record *record, int64_t log_offset, int64_t queue_offset, uint32_t topic_id, uint32_t queue_id)
 {
     const uint8_t *fixed = record->fixed;
-    return load_u64(fixed + COMMITLOG_OFFSET_AT) == (uint64_t)long_at(places->log_offsets, number) &&
-           load_u64(fixed + QUEUE_OFFSET_AT) == (uint64_t)places->first + (uint64_t)number && load_u32(fixed + TOPIC_ID_AT) == places->topic_id &&
-           load_u32(fixed + QUEUE_ID_AT) == places->queue_id;
+    return load_u32(fixed + 4) == MAGIC && load_u64(fixed + COMMITLOG_OFFSET_AT) == (uint64_t)log_offset &&
+           load_u64(fixed + QUEUE_OFFSET_AT) == (uint64_t)queue_offset && load_u32(fixed + TOPIC_ID_AT) == topic_id &&
+           load_u32(fixed + QUEUE_ID_AT) == queue_id && crcs_are_right(record, true);
 }
 
 /* Count the leading intact records: they fill the buffer, and positions and checksums are right. The other
@@ -510,8 +510,8 @@ static Py_ssize_t count_intact(const Py_buffer *buffer, const Numbers *starts, c
         record.bytes = (const uint8_t *)buffer->buf + start;
         read_once(record.fixed, record.bytes, FIXED_BYTES);
         record.size = load_u32(record.fixed);
-        if (record.size < FIXED_BYTES || record.size > buffer->len - start || record.size != end - start || load_u32(record.fixed + 4) != MAGIC ||
-            !is_in_its_place(&record, places, number) || !crcs_are_right(&record, true))
+        if (record.size < FIXED_BYTES || record.size > buffer->len - start || record.size != end - start ||
+            !is_stored_at(&record, long_at(places->log_offsets, number), places->first + number, places->topic_id, places->queue_id))
             return number;
     }
     return starts->count;
@@ -909,36 +909,29 @@ typedef struct {
     uint64_t producer_id, sequence;
     uint32_t meaning;
     int64_t latest_due;
-    bool has_negative_due; /* of no valid record */
 } SentAlike;
 
 /* False unless records fill the buffer and share one producer with consecutive sequences, and one type,
  * priority and level. */
 static bool find_sent_alike(const uint8_t *data, int64_t end, int64_t max_record_bytes, SentAlike *found)
 {
-    uint8_t fixed[FIXED_BYTES];
-    int64_t at = 0;
+    RecordChain chain = {.data = data, .end = end, .max_record_bytes = max_record_bytes};
 
-    while (end - at >= FIXED_BYTES) {
-        read_once(fixed, data + at, sizeof fixed);
-        int64_t size = load_u32(fixed), due = (int64_t)load_u64(fixed + DELAY_TIME_AT);
-        if (!can_be_head(fixed, max_record_bytes, end - at))
-            return false;
-        uint64_t producer_id = load_u64(fixed + PRODUCER_ID_AT), sequence = load_u64(fixed + SEQUENCE_AT);
-        uint32_t meaning = load_u32(fixed + TYPE_AT);
+    while (next_in_chain(&chain)) {
+        int64_t due = (int64_t)load_u64(chain.fixed + DELAY_TIME_AT);
+        uint64_t producer_id = load_u64(chain.fixed + PRODUCER_ID_AT), sequence = load_u64(chain.fixed + SEQUENCE_AT);
+        uint32_t meaning = load_u32(chain.fixed + TYPE_AT);
         if (found->count == 0) {
-            *found = (SentAlike){0, producer_id, sequence, meaning, due, false};
+            *found = (SentAlike){0, producer_id, sequence, meaning, due};
         } else if (producer_id != found->producer_id || meaning != found->meaning ||
                    (producer_id != 0 && sequence != found->sequence + (uint64_t)found->count)) {
             return false;
         }
         if (due > found->latest_due)
             found->latest_due = due;
-        found->has_negative_due |= due < 0;
         found->count++;
-        at += size;
     }
-    return at == end && found->count > 0;
+    return chain.at == end && found->count > 0;
 }
 
 static PyObject *py_sent_alike(PyObject *Py_UNUSED(module), PyObject *args)
@@ -957,27 +950,6 @@ static PyObject *py_sent_alike(PyObject *Py_UNUSED(module), PyObject *args)
         Py_RETURN_NONE;
     return Py_BuildValue("LKKIL", (long long)found.count, (unsigned long long)found.producer_id, (unsigned long long)found.sequence,
                          (unsigned int)found.meaning, (long long)found.latest_due);
-}
-
-static PyObject *py_claims(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    Py_buffer buffer;
-    long long max_record_bytes;
-    unsigned int types, least_priority, end_priority, max_level;
-    SentAlike found = {0};
-
-    if (!PyArg_ParseTuple(args, "y*LIIII", &buffer, &max_record_bytes, &types, &least_priority, &end_priority, &max_level))
-        return NULL;
-    PyThreadState *state = begin_loop(buffer.len / 8); /* most bytes are skipped */
-    bool alike = find_sent_alike(buffer.buf, buffer.len, max_record_bytes, &found);
-    end_loop(state);
-    PyBuffer_Release(&buffer);
-    uint32_t type = found.meaning >> 24, priority = found.meaning >> 16 & 0xFF, level = found.meaning >> 8 & 0xFF;
-    if (!alike || type > 31 || (types >> type & 1) == 0 || priority < least_priority || priority >= end_priority || level > max_level ||
-        found.has_negative_due)
-        Py_RETURN_NONE;
-    return Py_BuildValue("KKLIL", (unsigned long long)found.producer_id, (unsigned long long)found.sequence, (long long)found.count,
-                         (unsigned int)level, (long long)found.latest_due);
 }
 
 static PyObject *py_examine(PyObject *Py_UNUSED(module), PyObject *args)
@@ -1209,7 +1181,6 @@ static PyMethodDef methods[] = {
     {"crc32c_of_rows", py_crc32c_of_rows, METH_VARARGS, NULL},
     {"scan", py_scan, METH_VARARGS, NULL},
     {"sent_alike", py_sent_alike, METH_VARARGS, NULL},
-    {"claims", py_claims, METH_VARARGS, NULL},
     {"examine", py_examine, METH_VARARGS, NULL},
     {"count_intact", py_count_intact, METH_VARARGS, NULL},
     {"are_of_topic", py_are_of_topic, METH_VARARGS, NULL},

@@ -217,8 +217,28 @@ static inline bool can_be_head(const uint8_t *head, int64_t max_record_bytes, in
     return load_u32(head + 4) == MAGIC && size >= FIXED_BYTES && size % 8 == 0 && size <= max_record_bytes && size <= left;
 }
 
-/* True if the checksums of the record are right: the broker's, too, if it is stored. */
-bool crcs_are_right(const Record *record, bool stored);
+/* A chain of records, as far as their sizes and magics lead. ``fixed`` is a copy of the current one's fixed part. */
+typedef struct {
+    const uint8_t *data;
+    int64_t at, end, max_record_bytes; /* ``at`` is the end of the current record */
+    uint8_t fixed[FIXED_BYTES];
+} RecordChain;
+
+/* Move to the next record. False at the end of the chain. */
+static inline bool next_in_chain(RecordChain *chain)
+{
+    if (chain->end - chain->at < FIXED_BYTES)
+        return false;
+    read_once(chain->fixed, chain->data + chain->at, FIXED_BYTES);
+    if (!can_be_head(chain->fixed, chain->max_record_bytes, chain->end - chain->at))
+        return false;
+    chain->at += load_u32(chain->fixed);
+    return true;
+}
+
+/* True if a record, whose size is right, is intact, and was stored at these offsets of this queue. The other
+ * rules were checked before it was stored. */
+bool is_stored_at(const Record *record, int64_t log_offset, int64_t queue_offset, uint32_t topic_id, uint32_t queue_id);
 
 /* Stamps and queue entries ---------------------------------------------------------------------- */
 

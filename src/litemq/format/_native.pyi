@@ -41,15 +41,6 @@ def scan(buffer: Buffer, begin: int, end: int, max_record_bytes: int, /) -> tupl
 def sent_alike(buffer: Buffer, max_record_bytes: int, /) -> tuple[int, int, int, int, int] | None:
     """Return the fields of ``UniformSends``; ``None`` if the batch is not uniform."""
 
-def claims(
-    buffer: Buffer, max_record_bytes: int, types: int, least_priority: int, end_priority: int, max_level: int, /
-) -> tuple[int, int, int, int, int] | None:
-    """Return producer, first sequence, records, level and latest due time of a uniform request.
-
-    ``None`` if it is not uniform, or if its type (a bit of ``types``), priority or level is not
-    accepted.
-    """
-
 def examine(buffer: Buffer, starts: _Longs, stored: bool, max_record_bytes: int, verify_crc: bool, /) -> int:
     """Return ``SOUND`` if all records are valid, ``ALIKE`` if they share tags and properties."""
 

@@ -247,10 +247,7 @@ static bool copy_records(const Source *source, const uint8_t *entries, Py_ssize_
         record.bytes = to;
         memcpy(record.fixed, to, FIXED_BYTES);
         record.size = load_u32(record.fixed);
-        const uint8_t *fixed = record.fixed;
-        if (record.size != entry.size || load_u32(fixed + 4) != MAGIC || load_u64(fixed + COMMITLOG_OFFSET_AT) != (uint64_t)entry.offset ||
-            load_u64(fixed + QUEUE_OFFSET_AT) != (uint64_t)first + (uint64_t)number || load_u32(fixed + TOPIC_ID_AT) != topic_id ||
-            load_u32(fixed + QUEUE_ID_AT) != queue_id || !crcs_are_right(&record, true))
+        if (record.size != entry.size || !is_stored_at(&record, entry.offset, first + number, topic_id, queue_id))
             return false;
         to += entry.size;
         bytes -= entry.size;
@@ -297,30 +294,25 @@ PyObject *py_read_entries(PyObject *Py_UNUSED(module), PyObject *args)
 
 typedef struct {
     int64_t count, first, last;        /* queue offsets */
-    int64_t expires, stored;           /* the earliest, see stored_span.py */
+    int64_t expires, stored;           /* the earliest, see extent.py */
 } Extent;
 
 /* False unless records fill the buffer. */
 static bool find_extent(const uint8_t *data, int64_t end, int64_t max_record_bytes, Extent *extent)
 {
-    uint8_t fixed[FIXED_BYTES];
-    int64_t at = 0;
+    RecordChain chain = {.data = data, .end = end, .max_record_bytes = max_record_bytes};
 
-    while (end - at >= FIXED_BYTES) {
-        read_once(fixed, data + at, sizeof fixed);
-        if (!can_be_head(fixed, max_record_bytes, end - at))
-            return false;
-        int64_t offset = (int64_t)load_u64(fixed + QUEUE_OFFSET_AT), expires = (int64_t)load_u64(fixed + EXPIRE_AT_AT);
+    while (next_in_chain(&chain)) {
+        int64_t expires = (int64_t)load_u64(chain.fixed + EXPIRE_AT_AT);
         int64_t *earliest = expires != 0 ? &extent->expires : &extent->stored;
-        int64_t time = expires != 0 ? expires : (int64_t)load_u64(fixed + STORE_TIMESTAMP_AT);
+        int64_t time = expires != 0 ? expires : (int64_t)load_u64(chain.fixed + STORE_TIMESTAMP_AT);
+        extent->last = (int64_t)load_u64(chain.fixed + QUEUE_OFFSET_AT);
         if (extent->count++ == 0)
-            extent->first = offset;
-        extent->last = offset;
+            extent->first = extent->last;
         if (time < *earliest)
             *earliest = time;
-        at += load_u32(fixed);
     }
-    return at == end && extent->count > 0;
+    return chain.at == end && extent->count > 0;
 }
 
 PyObject *py_extent(PyObject *Py_UNUSED(module), PyObject *args)

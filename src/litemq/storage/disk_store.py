@@ -196,8 +196,7 @@ class DiskStore:
             )
         if sent is not None:
             return sent
-        appended = self.append(batch, topic_id, np.array(queue_ids))  # it explains what is wrong
-        return Sent(appended.queue_offsets.tolist(), appended.store_timestamp, appended.end)
+        return self.append(batch, topic_id, np.array(queue_ids)).sent  # it explains what is wrong
 
     def append_placed(self, placed: Sequence[Placed]) -> Appended:
         """Append the broker's own records to any queues, in one write.

@@ -94,8 +94,7 @@ class MemoryStore:
         *,
         is_wanted: bool = False,  # noqa: ARG002
     ) -> Sent:
-        appended = self.append(batch, topic_id, np.array(queue_ids))
-        return Sent(appended.queue_offsets.tolist(), appended.store_timestamp, appended.end)
+        return self.append(batch, topic_id, np.array(queue_ids)).sent
 
     def _write(self, batch: Batch) -> Appended:
         if self._closed:

@@ -26,15 +26,6 @@ MAX_SENDS: Final = 256  # records of ``append_sends``; more are worth arrays
 Decide = Callable[[State], Mapping[tuple[int, int], str]]
 
 
-class Appended(NamedTuple):
-    """The offsets of an appended batch. It is durable and readable once ``end`` is confirmed."""
-
-    log_offsets: Longs
-    queue_offsets: Longs
-    store_timestamp: int
-    end: int
-
-
 class Sent(NamedTuple):
     """The queue offset of each record that ``append_sends`` has appended.
 
@@ -44,6 +35,20 @@ class Sent(NamedTuple):
     queue_offsets: list[int]
     store_timestamp: int
     end: int
+
+
+class Appended(NamedTuple):
+    """The offsets of an appended batch. It is durable and readable once ``end`` is confirmed."""
+
+    log_offsets: Longs
+    queue_offsets: Longs
+    store_timestamp: int
+    end: int
+
+    @property
+    def sent(self) -> Sent:
+        """The same without arrays."""
+        return Sent(self.queue_offsets.tolist(), self.store_timestamp, self.end)
 
 
 class Store(Protocol):

@@ -10,7 +10,7 @@ from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.batch import Batch, control_batch, record_sequences, stamp
 from litemq.storage.batches.record_events import numbered_events
 from litemq.storage.state import QueueKey
-from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID, new_queue_key
+from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID
 from litemq.storage.store import Appended, Sent
 from litemq.storage.store_parts import StoreParts
 
@@ -41,10 +41,8 @@ class StoreWriter:
             dirty = log.write(columns.buffer, columns.starts, sizes, offsets, from_reserve=from_reserve)
             files.store_timestamp = time
             end = log.end
-            parts.queues.add_batch(stamped.keys, stamped.start_offsets, stamped.entries, stamped.bounds)
-            for key, end_offset in zip(stamped.keys, stamped.end_offsets, strict=True):
-                state.extend_queue(key, end_offset)
-                changes.add_queue_range(end, key, end_offset)
+            for key, first, end_offset, entries in stamped.queues:
+                self._extend_queue(key, first, end_offset, entries)
             changes.add_sequences(end, record_sequences(batch, state, stamped, time))
             if not batch.is_plain:
                 for _, event in numbered_events(columns, offsets):
@@ -93,19 +91,23 @@ class StoreWriter:
             files.store_timestamp = time
             end = log.end
             for queue_id, first, end_offset, entries in grown:
-                key = new_queue_key(QueueKey, (topic_id, queue_id))
-                parts.queues.add_raw(key, first, entries)
-                state.extend_queue(key, end_offset)
-                changes.add_queue_range(end, key, end_offset)
+                self._extend_queue(QueueKey(topic_id, queue_id), first, end_offset, entries)
             producers = state.producers
             touched = producers.add_runs(ProducerRuns(runs, array("q", table))) + producers.expire(time)
             changes.add_sequences(end, touched)
-            parts.flusher.mark_written(segment, is_wanted=is_wanted)
+            parts.flusher.mark_dirty([segment], is_wanted=is_wanted)
         except BaseException:
             if log.end != before:
                 log.fail("a write was interrupted")
             raise
         return Sent(queue_offsets, time, end)
+
+    def _extend_queue(self, key: QueueKey, first: int, end_offset: int, entries: bytes) -> None:
+        """Add the entries of written records to their queue, which grows to ``end_offset``."""
+        parts = self._parts
+        parts.queues.add_raw(key, first, entries)
+        parts.state.extend_queue(key, end_offset)
+        parts.changes.add_queue_range(parts.log.end, key, end_offset)
 
     def append_control(self, control: Control) -> Appended:
         """Write ``control`` to the log, then apply it to the state and the timers."""

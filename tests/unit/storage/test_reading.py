@@ -12,25 +12,16 @@ from litemq.errors import OffsetOutOfRangeError
 from litemq.format.record_decode import decode_record
 from litemq.format.record_encode import encode_record
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.files.disk import Disk, OpenFile
 from litemq.storage.queues import queues
 from litemq.storage.state import QueueKey
 from litemq.types import Record
+from support.gated_disk import GatedDisk
 from support.stores import CONFIG, open_store, read_bodies, send, send_bodies
 from support.waiting import HANG_S
 
 
 def test_unconfirmed_records_are_not_read(tmp_path: Path) -> None:
-    class GatedDisk(Disk):
-        gate = threading.Event()
-
-        def fsync(self, file: OpenFile) -> None:
-            if file.path.parent.name == "commitlog":
-                self.gate.wait(HANG_S)
-            super().fsync(file)
-
     disk = GatedDisk()
-    disk.gate.set()
     store = open_store(tmp_path, disk=disk)
     topic = store.create_topic("orders", 1)
     send_bodies(store, "orders", [b"safe"])

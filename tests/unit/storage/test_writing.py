@@ -18,7 +18,7 @@ def test_an_interrupt_during_a_write_stops_writing(tmp_path: Path, monkeypatch: 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Queues, "add_batch", interrupt)
+    monkeypatch.setattr(Queues, "add_raw", interrupt)
     with pytest.raises(KeyboardInterrupt):
         send(store, [Record("orders", b"x")])
     monkeypatch.undo()

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import subprocess
-import sys
 import tempfile
 import time
 from array import array
@@ -20,6 +18,7 @@ from typing import Final, NamedTuple, cast
 import numpy as np
 
 from litemq.bench.baselines.cpu_time import cpu_seconds
+from litemq.bench.baselines.own_server import OwnServer, running
 from litemq.net.event_loop import run
 from litemq.net.frame import Flag, Frame, FrameReader, frame_prefix
 from litemq.net.sent_answers import pack_sent_answer
@@ -113,16 +112,12 @@ def serve() -> None:
 
 def measure_bare_loop(rate: float, size: int, seconds: float) -> BareLoad:
     """Measure the bare loop at a steady ``rate``, with bodies of ``size`` bytes."""
-    command = [sys.executable, "-c", "from litemq.bench.baselines.bare_loop import serve; serve()"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
-        try:
-            port = int(process.stdout.readline()) if process.stdout is not None else 0
-            return run(_load(port, process.pid, rate, size + _OVERHEAD, seconds))
-        finally:
-            process.terminate()
+    with running(serve) as server:
+        return run(_load(server, rate, size + _OVERHEAD, seconds))
 
 
-async def _load(port: int, pid: int, rate: float, size: int, seconds: float) -> BareLoad:
+async def _load(server: OwnServer, rate: float, size: int, seconds: float) -> BareLoad:
+    pid, port = server
     loop = asyncio.get_running_loop()
     latencies = array("q")
     total = int(rate * seconds)

@@ -9,7 +9,5 @@ __all__ = ["cpu_seconds"]
 
 def cpu_seconds(pid: int) -> float:
     """Return the CPU time that the threads of process ``pid`` have used, in seconds. Linux only."""
-    return (
-        sum(int(task.joinpath("schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
-        / 1e9
-    )
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9

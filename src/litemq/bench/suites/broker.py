@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
@@ -18,6 +16,7 @@ from typing import Any, Final
 from litemq import Client
 from litemq.bench.baselines.bare import bare_sync_p99
 from litemq.bench.baselines.bare_loop import measure_bare_loop
+from litemq.bench.baselines.own_server import running
 from litemq.bench.clusters import running_broker, running_cluster
 from litemq.bench.suite import Figure, at_least, at_most
 from litemq.bench.workloads.load import PERCENTILES, LoadResult, measure_consume, measure_latency, measure_send
@@ -38,7 +37,6 @@ _AWAITING: Final = 1024
 _STEADY_RATE: Final = 2_000
 _BUSY_RATE: Final = 10_000
 _BODY_BYTES: Final = 1024
-_START_S: Final = 60.0
 
 
 def figures(scale: float) -> list[Figure]:
@@ -262,14 +260,8 @@ class _BareFrameServer:
         self.last = 1.0
 
     def rate(self) -> float:
-        command = [sys.executable, "-c", "from litemq.bench.suites.broker import answer_frames; answer_frames()"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
-            try:
-                port = int(process.stdout.readline()) if process.stdout is not None else 0
-                self.last = run(_ask_frames(port, self._seconds))
-            finally:
-                process.terminate()
-                process.wait(timeout=_START_S)
+        with running(answer_frames) as server:
+            self.last = run(_ask_frames(server.port, self._seconds))
         return self.last
 
 

@@ -17,7 +17,6 @@ from litemq.format.batches.scan import scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.storage.state import QueueKey, Topic
-from litemq.storage.state.topics import new_queue_key
 from litemq.storage.store import Store
 from litemq.types import DeadReason, RecordKind
 
@@ -38,7 +37,7 @@ class Backlog:
 
     def check(self, topic: Topic, queue_id: int) -> None:
         """Raise if the queue is full."""
-        key = new_queue_key(QueueKey, (topic.topic_id, queue_id))
+        key = QueueKey(topic.topic_id, queue_id)
         if self._is_full(topic, key) and not topic.backlog_dead_letters:
             raise BacklogFullError(
                 f"queue {queue_id} of topic {topic.name!r} is full: its slowest group is {self._limit(topic)} messages "

@@ -42,10 +42,7 @@ __all__ = [
 _CLAIMS: Final = struct.Struct(">Q8xQQ8xBBB")
 _CLAIMS_AT: Final = 72
 _PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.DELAY), int(MessageType.ORDER))
-_PLAIN_TYPE_BITS: Final = sum(1 << kind for kind in _PLAIN_TYPES)
 _REPLICAS: Final = int(Durability.REPLICAS)
-_MAX_LEVEL: Final = _REPLICAS - 1
-_MAX_BYTES: Final = STORED_LIMITS.max_record_bytes
 ONLY_DEFAULT: Final = range(DEFAULT_PRIORITY, DEFAULT_PRIORITY + 1)
 _CLASS_PRIORITIES: Final = tuple(
     range(first, first + 256 // PRIORITY_CLASSES) for first in range(0, 256, 256 // PRIORITY_CLASSES)
@@ -90,9 +87,14 @@ def queue_priorities(queue_id: int, *, has_priorities: bool) -> range:
 
 def read_plain_claims(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int, int, int, int] | None:
     """Return the ``Claims`` of a request if they are certainly right, without explaining others."""
-    if not native.enabled:
+    alike = native.loops.sent_alike(batch, STORED_LIMITS.max_record_bytes) if native.enabled else None
+    if alike is None:
         return None
-    return native.loops.claims(batch, _MAX_BYTES, _PLAIN_TYPE_BITS, priorities.start, priorities.stop, _MAX_LEVEL)
+    count, producer_id, sequence, attributes, due = alike
+    level = attributes >> 8 & 0xFF
+    if (attributes >> 24) not in _PLAIN_TYPES or (attributes >> 16 & 0xFF) not in priorities:
+        return None
+    return (producer_id, sequence, count, level, due) if level < _REPLICAS and due >= 0 else None
 
 
 def read_claims(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int, int, int, int]:

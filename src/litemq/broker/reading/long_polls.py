@@ -36,7 +36,7 @@ from litemq.errors import (
     OverloadedError,
 )
 from litemq.filters.filter import Filter, parse_filter
-from litemq.format.batches.extent import find_extent
+from litemq.format.batches.extent import Extent, find_extent
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import PullAnswer, PullRequest
 from litemq.storage.state import QueueKey
@@ -211,8 +211,9 @@ class LongPolls(QueueListener):
         self._forget(pull)
         next_offset = pull.offset
         if records and pull.group:
-            records, end_offset = self._visible(pull, records)
-            next_offset = max(next_offset, end_offset)
+            extent = find_extent(records)
+            records = self._visible(pull, records, extent)
+            next_offset = max(next_offset, extent.last + 1)
         answer = PullAnswer(next_offset=next_offset, range=offset_range(self._store, pull.key))
         pull.caller.answer(pull.frame, answer.SerializeToString(), records)
         return True
@@ -228,20 +229,20 @@ class LongPolls(QueueListener):
         messages, size = pull.max_messages - extent.size, pull.max_bytes - len(records)
         if messages <= 0 or size <= 0 or offset < self._store.confirmed_end(pull.key):
             return self._answer(pull, records)
-        visible = self._visible(pull, records)[0] if pull.group else records
+        visible = self._visible(pull, records, extent) if pull.group else records
         pull.offset, pull.max_messages, pull.max_bytes = offset, messages, size
         is_plain = visible is records and pull.wanted is None  # the next part continues after the last record
         header = b"" if is_plain else PullAnswer(next_offset=offset).SerializeToString()
         pull.caller.answer(pull.frame, header, visible, more=True)
         return False
 
-    def _visible(self, pull: _Pull, records: bytes | memoryview) -> tuple[bytes | memoryview, int]:
-        """Return the records that the group may see, and the offset after the last of all."""
+    def _visible(self, pull: _Pull, records: bytes | memoryview, extent: Extent) -> bytes | memoryview:
+        """Return the records that the group may see."""
         topics, key = self._store.state.topics, pull.key
         topic = topics[key.topic_id]
         if not topic.queues:  # a retry queue: its queue id is its topic's id
             topic = topics[key.queue_id]
-        return visible_to(pull.group, self._store, topic, key, records, self._clock.wall_ms())
+        return visible_to(pull.group, self._store, topic, key, records, extent, self._clock.wall_ms())
 
     def _fail(self, pull: _Pull, error: LiteMQError) -> None:
         self._forget(pull)

@@ -8,9 +8,11 @@ from itertools import accumulate, groupby
 from typing import Final
 
 from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.broker.sending.send_tick import Earlier, Known, Request, SendTick
 from litemq.errors import LiteMQError
 from litemq.net.frame import Frame
+from litemq.net.sent_answers import pack_sent_answer
 from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
 from litemq.storage.store import Sent, Store
 from litemq.types import Durability
@@ -49,17 +51,11 @@ class SendAnswers:
 
     def answer_one(self, caller: Caller, frame: Frame, level: int, sent: Sent) -> None:
         """Answer the only request of a tick, whose records are ``sent``."""
+        header = pack_sent_answer(sent.queue_offsets[0] if level else _NO_OFFSET, sent.store_timestamp)
         if level < _DISK:
-            caller.answer_sent([frame[0]], [sent.queue_offsets[0] if level else _NO_OFFSET], sent.store_timestamp)
-            return
-
-        def confirmed(failure: LiteMQError | None) -> None:
-            if failure is None:
-                caller.answer_sent([frame[0]], [sent.queue_offsets[0]], sent.store_timestamp)
-            else:
-                caller.refuse(frame, failure)
-
-        self._store.when_confirmed(sent.end, confirmed)
+            caller.answer(frame, header)
+        else:
+            answer_when_safe(self._store, caller, frame, sent.end, header)
 
     def answer_known(self, known: Known, end: int) -> None:
         """Answer a request that an earlier try appended with its first receipts.

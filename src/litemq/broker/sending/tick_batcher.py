@@ -32,7 +32,6 @@ from litemq.errors import (
 )
 from litemq.errors.detached import detached
 from litemq.storage.state import QueueKey
-from litemq.storage.state.topics import new_queue_key
 from litemq.storage.store import MAX_SENDS, Sent
 from litemq.types import Durability
 
@@ -195,7 +194,7 @@ class TickBatcher:
             return True
         self._end = sent.end
         self._answers.answer_one(caller, frame, level, sent)
-        self._events.on_append([new_queue_key(QueueKey, (topic_id, queue_id))], sent.end)
+        self._events.on_append([QueueKey(topic_id, queue_id)], sent.end)
         return True
 
     def _within_backlog(self, topic_id: int, requests: list[Request]) -> list[Request]:
@@ -266,4 +265,4 @@ class TickBatcher:
         else:
             record_queues = np.repeat(tick.queue_ids, tick.counts)
             appended = self._store.append(joined, topic_id, record_queues, held_after=held_after)
-        return Sent(appended.queue_offsets.tolist(), appended.store_timestamp, appended.end)
+        return appended.sent

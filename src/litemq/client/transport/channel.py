@@ -27,9 +27,7 @@ class Channel(Protocol):
     @property
     def in_flight(self) -> int: ...
 
-    def ask(
-        self, opcode: int, header: bytes, attachment: Bytes = b"", on_part: PartCallback | None = None
-    ) -> asyncio.Future[Answer]:
+    def ask(self, opcode: int, header: bytes, attachment: Bytes = b"") -> asyncio.Future[Answer]:
         """Send a request; the future is its answer, or the error that the server answered."""
         ...
 

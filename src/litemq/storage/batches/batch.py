@@ -5,7 +5,8 @@ Also builds the control records that create or delete topics and commit offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -96,6 +97,14 @@ class Stamped(NamedTuple):
     queue_offsets: Longs
     entries: npt.NDArray[np.void]
     bounds: list[int]
+
+    @property
+    def queues(self) -> Iterator[tuple[QueueKey, int, int, bytes]]:
+        """The key of each queue, its first and next offset, and the bytes of its entries."""
+        for key, first, end, (begin, until) in zip(
+            self.keys, self.start_offsets, self.end_offsets, pairwise(self.bounds), strict=True
+        ):
+            yield key, first, end, self.entries[begin:until].tobytes()
 
 
 def sent_batch(

@@ -46,7 +46,7 @@ typedef struct {
     int64_t linger_ns;
     int blocked;            /* threads in wait() */
     _Atomic int64_t flushed;
-    _Atomic int error;      /* errno of the failed sync; 0: none */
+    _Atomic int error;      /* errno of the failed sync, or ECANCELED; then the thread ends. 0: none */
 } GroupSync;
 
 static struct timespec later_by(int64_t nanoseconds)
@@ -85,23 +85,23 @@ static void notify_loop(GroupSync *self)
 /* Wait until there is something to sync; with the mutex. Return 0 if the thread is to end. */
 static int wait_for_work(GroupSync *self)
 {
-    while (self->written <= self->flushed && !self->stopping) {
+    while (self->written <= self->flushed && !self->stopping && self->error == 0) {
         self->phase = IDLE;
         pthread_cond_wait(&self->work, &self->mutex);
     }
-    if (self->written <= self->flushed)
+    if (self->written <= self->flushed || self->error != 0)
         return 0;
     if (self->wanted <= self->flushed && !self->stopping) {
         /* Without a waiter, linger: one sync then covers more writes. */
         struct timespec until = later_by(self->linger_ns);
         int timed_out = 0;
-        while (self->wanted <= self->flushed && !self->stopping && !timed_out) {
+        while (self->wanted <= self->flushed && !self->stopping && self->error == 0 && !timed_out) {
             self->phase = LINGERING;
             timed_out = pthread_cond_timedwait(&self->work, &self->mutex, &until) == ETIMEDOUT;
         }
     }
     self->phase = BUSY;
-    return 1;
+    return self->error == 0;
 }
 
 static void *run(void *argument)
@@ -134,8 +134,7 @@ static void *run(void *argument)
             self->awaited = INT64_MAX;
             notify_loop(self);
         }
-        if (error != 0)
-            break; /* never repeated: the kernel may have dropped the pages, and would report success */
+        /* A failed sync is never repeated: the kernel may have dropped the pages, and would report success. */
     }
     self->phase = BUSY; /* no one signals it any more */
     pthread_mutex_unlock(&self->mutex);
@@ -258,6 +257,21 @@ static PyObject *py_clear_event(PyObject *object, PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
+static PyObject *py_abandon(PyObject *object, PyObject *Py_UNUSED(ignored))
+{
+    GroupSync *self = (GroupSync *)object;
+    pthread_mutex_lock(&self->mutex);
+    int is_first = self->error == 0;
+    if (is_first) {
+        self->error = ECANCELED;
+        if (self->blocked)
+            pthread_cond_broadcast(&self->settled);
+        notify_loop(self);
+    }
+    unlock_and_wake(self, is_first);
+    Py_RETURN_NONE;
+}
+
 static void stop(GroupSync *self)
 {
     if (!self->has_thread)
@@ -359,6 +373,7 @@ static PyMethodDef methods[] = {
     {"want", py_want, METH_VARARGS, NULL},
     {"wait", py_wait, METH_VARARGS, NULL},
     {"clear_event", py_clear_event, METH_NOARGS, NULL},
+    {"abandon", py_abandon, METH_NOARGS, NULL},
     {"stop", py_stop, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

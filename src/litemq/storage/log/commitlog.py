@@ -52,6 +52,7 @@ class CommitLog:
         self.end = end
         self.failure: str | None = None
         self.on_failure: Callable[[str], object] = lambda _reason: None  # called once, by any thread
+        self.end_syncs: Callable[[], object] = lambda: None  # nothing is confirmed after a failure
 
     @property
     def start(self) -> int:
@@ -181,6 +182,7 @@ class CommitLog:
         """Stop writing for good: the contents of the disk are no longer certain."""
         if self.failure is None:
             self.failure = f"{reason}; writing has stopped: restart the broker to recover from disk"
+            self.end_syncs()
             self.on_failure(self.failure)
 
     def segment_of(self, offset: int) -> Segment:

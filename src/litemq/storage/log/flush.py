@@ -52,6 +52,7 @@ class Flusher:
             self._thread = _group_sync.GroupSync(log.end, _LINGER_S)
         else:  # disks of tests have their own syncs
             self._thread = SyncThread(log.end, _LINGER_S, self._sync, self._notify)
+        log.end_syncs = self._thread.abandon
 
     @property
     def flushed(self) -> int:
@@ -63,31 +64,21 @@ class Flusher:
 
         If it ``is_wanted``, a waiter follows, and the sync begins at once.
         """
-        thread, dirty = self._thread, self._dirty
-        if len(dirty) > 1:
-            self._release_synced()
-        *full, last = segments
-        for segment in full:
-            if segment.end > self.flushed:
-                dirty[segment.file.fd] = segment
-                thread.written(segment.file.fd, 0, False)
-        dirty[last.file.fd] = last
+        if len(segments) > 1 or len(self._dirty) > 1:
+            self._mark_full(segments[:-1])
+        last = segments[-1]
+        self._dirty[last.file.fd] = last
         self._check()  # a failed sync ends the log, with or without waiters
-        thread.written(last.file.fd, self._log.end, is_wanted)
+        self._thread.written(last.file.fd, self._log.end, is_wanted)
 
-    def mark_written(self, segment: Segment, *, is_wanted: bool) -> None:
-        """Schedule a sync of the last segment, as ``mark_dirty`` does."""
-        fd = segment.file.fd
-        if fd not in self._dirty or len(self._dirty) > 1:
-            self.mark_dirty([segment], is_wanted=is_wanted)
-        else:
-            self._thread.written(fd, self._log.end, is_wanted)
-
-    def _release_synced(self) -> None:
+    def _mark_full(self, segments: list[Segment]) -> None:
+        """Mark segments that are full, and release those that are synced."""
         flushed = self.flushed
-        for fd, segment in list(self._dirty.items()):
-            if segment.end <= flushed:
-                del self._dirty[fd]
+        self._dirty = {fd: segment for fd, segment in self._dirty.items() if segment.end > flushed}
+        for segment in segments:
+            if segment.end > flushed:
+                self._dirty[segment.file.fd] = segment
+                self._thread.written(segment.file.fd, 0, False)
 
     def _sync(self, fd: int) -> None:
         self._dirty[fd].file.sync()

@@ -6,6 +6,7 @@ without the interpreter's lock; the tests hold them equal.
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 
@@ -16,7 +17,8 @@ class SyncThread:
     """Syncs files while bytes are dirty. ``flushed`` is the offset below which all is on disk.
 
     Bytes written during a sync wait for the next one. While nothing waits, it lingers before a
-    sync, which then covers more writes. It ends after a failed sync, whose ``errno`` is ``error``.
+    sync, which then covers more writes. It ends after a failed sync, whose ``errno`` is ``error``,
+    and after ``abandon``.
     """
 
     def __init__(self, end: int, linger_s: float, sync: Callable[[int], None], on_flushed: Callable[[], None]) -> None:
@@ -77,6 +79,17 @@ class SyncThread:
                 lambda: self.flushed >= offset or self.error != 0, None if timeout < 0 else timeout
             )
 
+    def abandon(self) -> None:
+        """End the thread without a further sync, as after a failed one."""
+        with self._lock:
+            if self.error:
+                return
+            self.error = errno.ECANCELED
+            self._is_dirty.notify()
+            self._is_wanted.notify()
+            self._is_settled.notify_all()
+        self._on_flushed()
+
     def stop(self) -> None:
         """Sync the remaining bytes, and end the thread."""
         with self._lock:
@@ -84,15 +97,17 @@ class SyncThread:
             self._is_dirty.notify()
             self._is_wanted.notify()
         self._thread.join()
+        # The callbacks refer to the owner of this: without the cycle, its files close with it.
+        self._sync, self._on_flushed = lambda _fd: None, lambda: None
 
     def _run(self) -> None:
         while True:
             with self._lock:
-                self._is_dirty.wait_for(lambda: self._written > self.flushed or self._stopping)
-                if self._written <= self.flushed:
+                self._is_dirty.wait_for(lambda: self._written > self.flushed or self._is_ending)
+                if self._written > self.flushed >= self._wanted:
+                    self._is_wanted.wait_for(lambda: self._wanted > self.flushed or self._is_ending, self._linger_s)
+                if self._written <= self.flushed or self.error:
                     return
-                if self._wanted <= self.flushed:
-                    self._is_wanted.wait_for(lambda: self._wanted > self.flushed or self._stopping, self._linger_s)
                 target, files = self._written, self._files
                 self._files = []
             error = self._sync_all(files)
@@ -107,8 +122,10 @@ class SyncThread:
                     self._awaited = None
             if is_awaited:
                 self._on_flushed()
-            if error:
-                return
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._stopping or self.error != 0
 
     def _sync_all(self, files: list[int]) -> int:
         """Sync ``files``; return the ``errno`` of a failure, or 0."""

@@ -12,7 +12,6 @@ import struct
 import threading
 import time
 from bisect import bisect_right
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -112,11 +111,6 @@ class Queues:
                 self._unwritten[key] = _Unwritten(first, raw)
             else:
                 unwritten.add(raw)
-
-    def add_batch(self, keys: list[QueueKey], start_offsets: list[int], entries: Entries, bounds: list[int]) -> None:
-        """Add the entries of a batch; queue ``g`` gets ``entries[bounds[g] : bounds[g + 1]]``."""
-        for key, first, (begin, end) in zip(keys, start_offsets, pairwise(bounds), strict=True):
-            self.add(key, first, entries[begin:end])
 
     def tail(self, key: QueueKey, offset: int) -> Tail | None:
         """Return the entries in memory that begin at or before ``offset`` and reach the queue's

@@ -108,10 +108,6 @@ class QueueKey(NamedTuple):
     queue_id: int
 
 
-# ``new_queue_key(QueueKey, (topic_id, queue_id))``: the constructor of a named tuple costs three
-# times as much.
-new_queue_key: Final = tuple.__new__
-
 SYSTEM_TOPICS: Final = (
     Topic(CONTROL_TOPIC_ID, CONTROL_TOPIC, 1),
     Topic(TIMER_TOPIC_ID, "LITEMQ_SYS_TIMER", 0),

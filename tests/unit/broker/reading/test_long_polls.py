@@ -16,14 +16,12 @@ from litemq.errors import (
     OffsetOutOfRangeError,
     OverloadedError,
 )
-from litemq.format.batches.scan import scan
-from litemq.format.record_decode import decode_record
 from litemq.net.request_channel import Answer
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest
 from litemq.storage.state import QueueKey
 from litemq.testing.local_channel import LocalChannel
 from litemq.types import Durability
-from support.callers import Asking, Kind, records, running_broker
+from support.callers import Asking, Kind, queue_offsets, records, running_broker
 from support.waiting import HANG_S, eventually
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
@@ -39,8 +37,7 @@ def _pull(
 
 
 def _offsets(answer: Answer) -> list[int]:
-    stamps = [decode_record(answer.attachment, int(at)).stamp for at in scan(answer.attachment).starts]
-    return [stamp.queue_offset for stamp in stamps if stamp is not None]
+    return queue_offsets(answer.attachment)
 
 
 @KINDS

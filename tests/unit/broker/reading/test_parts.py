@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from litemq.broker.broker import Broker
 from litemq.errors import LiteMQError, OffsetOutOfRangeError
 from litemq.format.batches.extent import find_extent
-from litemq.format.batches.scan import scan
-from litemq.format.record_decode import decode_record
 from litemq.net.request_channel import Answer
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest
 from litemq.types import Durability
-from support.callers import Asking, Kind, records, running_broker
+from support.callers import Asking, Kind, queue_offsets, records, running_broker
 from support.waiting import HANG_S, eventually
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
@@ -42,19 +40,14 @@ class _Parts:
 
     def _on_part(self, header: bytes, attachment: bytes) -> None:
         assert header == b""
-        self.parts.append(_offsets(attachment))
+        self.parts.append(queue_offsets(attachment))
 
     @property
     def received(self) -> list[int]:
         return [*chain.from_iterable(self.parts)]
 
     async def rest(self) -> list[int]:
-        return _offsets((await asyncio.wait_for(self.last, HANG_S)).attachment)
-
-
-def _offsets(attachment: bytes) -> list[int]:
-    stamps = [decode_record(attachment, int(at)).stamp for at in scan(attachment).starts]
-    return [stamp.queue_offset for stamp in stamps if stamp is not None]
+        return queue_offsets((await asyncio.wait_for(self.last, HANG_S)).attachment)
 
 
 @KINDS

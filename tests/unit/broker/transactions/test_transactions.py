@@ -1,8 +1,6 @@
 """Sink transactions: halves are invisible until committed, and then published exactly once."""
 
 import asyncio
-import os
-import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,10 +27,12 @@ from litemq.format.record_decode import decode_record
 from litemq.proto.control_pb2 import Control
 from litemq.proto.wire_pb2 import FindRequest, Opcode, PullRequest, TopicRequest
 from litemq.storage.disk_store import DiskStore
+from litemq.storage.files.disk import DISK, Disk
 from litemq.storage.state import QueueKey
 from litemq.storage.state.topics import HALF_TOPIC_ID, ROLLBACK_TOPIC_ID
 from litemq.types import RecordKind, StoredRecord
 from support.callers import Kind, records, running_broker
+from support.gated_disk import GatedDisk
 from support.halves import Job, attempt, halves
 from support.waiting import HANG_S
 
@@ -46,9 +46,13 @@ def _run(test: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def _job(
-    kind: Kind, directory: Path, limits: BrokerLimits | None = None, clock: Clock | None = None
+    kind: Kind,
+    directory: Path,
+    limits: BrokerLimits | None = None,
+    clock: Clock | None = None,
+    disk: Disk = DISK,
 ) -> AsyncIterator[tuple[Job, Broker]]:
-    async with running_broker(kind, directory, limits, clock or FakeClock()) as broker:
+    async with running_broker(kind, directory, limits, clock or FakeClock(), disk) as broker:
         job = Job(broker)
         await job.create()
         yield job, broker
@@ -377,19 +381,14 @@ def test_backlog_and_quotas_apply_to_halves(kind: Kind, tmp_path: Path) -> None:
     _run(main())
 
 
-def test_halves_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced = threading.Event()
-    sync = os.fdatasync
-
-    def slow(fd: int) -> None:
-        synced.wait(HANG_S)
-        sync(fd)
+def test_halves_wait_for_the_disk(tmp_path: Path) -> None:
+    disk = GatedDisk()
 
     async def main() -> None:
-        async with _job("disk", tmp_path, BrokerLimits(max_unconfirmed_bytes=4000)) as (job, broker):
+        async with _job("disk", tmp_path, BrokerLimits(max_unconfirmed_bytes=4000), disk=disk) as (job, broker):
             # One alone is always taken, however large; what comes before it is safe waits.
             large, small = halves(attempt(0, 0), 1, body=bytes(5000)), halves(attempt(0, 1), 1)
-            monkeypatch.setattr(os, "fdatasync", slow)
+            disk.gate.clear()
             first = asyncio.ensure_future(job.send_halves(large, attempt(0, 0)))
             await asyncio.sleep(0)
             try:
@@ -398,7 +397,7 @@ def test_halves_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 assert refused.value.retry_after_ms > 0
                 assert not first.done()
             finally:
-                synced.set()
+                disk.gate.set()
             assert await first == 1
             assert await job.send_halves(small, attempt(0, 1)) == 1
             assert broker.context.store.state.parts.halves.bytes > 5000

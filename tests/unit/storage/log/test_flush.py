@@ -12,6 +12,7 @@ from litemq.clock import FakeClock
 from litemq.errors import StoreFailedError
 from litemq.storage.config import StoreConfig
 from litemq.storage.files.disk import Disk, OpenFile
+from litemq.storage.log import flush
 from litemq.storage.log.log_directory import LogDirectory
 from support.logs import append
 from support.waiting import HANG_S
@@ -113,3 +114,20 @@ def test_closing_flushes_the_remaining_bytes(tmp_path: Path) -> None:
     append(directory, [b"x"] * 10)
     directory.close()
     assert directory.flusher.flushed == directory.log.end
+
+
+@pytest.mark.parametrize("disk", [Disk(), _SlowDisk()], ids=["c", "python"])
+def test_nothing_is_confirmed_after_the_log_has_failed(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush, "_LINGER_S", HANG_S)
+    directory = _opened(tmp_path, disk)
+    flushed = directory.flusher.flushed
+    append(directory, [b"lingers"])
+    directory.log.fail("another sync failed")
+    with pytest.raises(StoreFailedError, match="another sync failed"):
+        directory.flusher.wait(directory.log.end, HANG_S)
+    with pytest.raises(StoreFailedError, match="another sync failed"):
+        asyncio.run(directory.flusher.wait_flushed(directory.log.end))
+    directory.abandon()
+    assert directory.flusher.flushed == flushed

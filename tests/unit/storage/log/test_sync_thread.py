@@ -129,6 +129,22 @@ def test_a_failed_sync_ends_the_thread(threads: _Threads, fd: int) -> None:
     assert thread.flushed == 0
 
 
+def test_an_abandoned_thread_syncs_nothing_more(threads: _Threads, fd: int) -> None:
+    thread = threads.start()
+    thread.written(fd, 10, True)
+    assert thread.wait(10, HANG_S)
+    thread.written(fd, 20, False)  # lingers
+    thread.abandon()
+    assert threads.is_notified(thread)
+    assert thread.error == errno.ECANCELED
+    assert thread.wait(20, HANG_S)  # it returns because of that
+    thread.written(fd, 30, True)
+    thread.abandon()
+    assert not threads.is_notified(thread, 0.01)  # once
+    thread.stop()
+    assert thread.flushed == 10
+
+
 def test_stopping_syncs_the_rest(threads: _Threads, fd: int) -> None:
     thread = threads.start()
     thread.written(fd, 10, False)
