@@ -40,6 +40,8 @@ __all__ = [
     "RecordKind",
     "Stamp",
     "StoredRecord",
+    "Visibility",
+    "VisibilityChoice",
     "WhenFull",
     "check_name",
     "check_readable",
@@ -53,6 +55,7 @@ DEFAULT_PRIORITY: Final = 128
 Priorities = Literal["none", "strict", "weighted"]
 ArchivedChoice = Literal["no", "block", "drop-with-record"]  # see ``Archived``
 CompatibilityChoice = Literal["backward", "none"]  # see ``Compatibility``
+VisibilityChoice = Literal["confirmed", "received"]  # see ``Visibility``
 WhenFull = Literal["reject", "dead_letter"]  # for a message to a queue at ``max_backlog``
 # Of 32 priorities each. A topic with priorities has this number of queue ids for each queue.
 PRIORITY_CLASSES: Final = 8
@@ -132,6 +135,16 @@ class Compatibility(IntEnum):
 
     BACKWARD = 0
     NONE = 1
+
+
+class Visibility(IntEnum):
+    """The messages of a topic that its consumers read: confirmed ones, or all that were received.
+
+    A power cut never takes a confirmed message back.
+    """
+
+    CONFIRMED = 0
+    RECEIVED = 1
 
 
 class Overlap(IntEnum):

@@ -91,6 +91,27 @@ async def test_retention_of_a_topic(engine: Engine, topic: str) -> None:
                 await mq.admin.alter_topic(topic, retention=nonsense)  # type: ignore[arg-type]
 
 
+@capability("A topic's visibility: consumers in both modes get received messages")
+async def test_visibility_of_a_topic(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        made = await mq.admin.create_topic(topic, queues=1, visibility="received")
+        assert made.settings == TopicSettings(visibility="received")
+        for mode in ("queue", "lease"):
+            async with mq.consumer(topic, group_id=mode, mode=mode, auto_offset_reset="earliest") as consumer:
+                await mq.send(topic, mode, durability="memory")
+                async with asyncio.timeout(HANG_S):
+                    async for message in consumer:
+                        await message.ack()
+                        if message.body == mode.encode():
+                            break
+        altered = await mq.admin.alter_topic(topic, visibility="confirmed")
+        assert altered.settings == TopicSettings()
+        with pytest.raises(InvalidArgumentError, match="choose one of confirmed, received"):
+            await mq.admin.alter_topic(topic, visibility="seen")  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgumentError, match="choose one of confirmed, received"):
+            await mq.admin.create_topic(f"{topic}-2", visibility="")  # type: ignore[arg-type]
+
+
 @capability("A topic's archive: report, describe, move; retention waits for it")
 async def test_an_archive(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:

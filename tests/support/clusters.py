@@ -26,6 +26,7 @@ from litemq.proto.wire_pb2 import (
     TopicRequest,
 )
 from litemq.storage.memory_store import MemoryStore
+from litemq.storage.store import Store
 from litemq.testing.local_channel import LocalChannel, Service
 
 NAMES = ("names", 9876)
@@ -86,7 +87,7 @@ class LocalCluster:
     """Brokers by name. Each may be taken down with its connections, and brought back."""
 
     def __init__(self, names: Iterable[str], limits: BrokerLimits) -> None:
-        self.stores = {name: MemoryStore(SystemClock()) for name in names}
+        self.stores: dict[str, Store] = {name: MemoryStore(SystemClock()) for name in names}
         self.brokers = {name: Broker(store, SystemClock(), limits) for name, store in self.stores.items()}
         self.down: set[str] = set()
         self.refused: Counter[str] = Counter()  # refused connections, by broker that is down
@@ -121,6 +122,13 @@ class LocalCluster:
 
     def bring_back(self, name: str) -> None:
         self.down.discard(name)
+
+    def replace(self, name: str, store: Store) -> None:
+        """Give the broker another store, as after a restart."""
+        limits = self.brokers[name].context.limits
+        self.brokers[name].close()
+        self.stores[name] = store
+        self.brokers[name] = Broker(store, SystemClock(), limits)
 
     @asynccontextmanager
     async def client(self, **settings: Any) -> AsyncIterator[AsyncClient]:

@@ -26,7 +26,7 @@ _LISTENS: Final = "listening on"
 _PROGRAM: Final = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-os.execv(sys.executable, [sys.executable, "-m", "litemq", *sys.argv[1:]])
+os.execv(sys.executable, [sys.executable, "-m", *sys.argv[1:]])
 """
 
 
@@ -90,9 +90,12 @@ def running_brokers(count: int) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def running_broker() -> Iterator[RunningBroker]:
-    """Run a NameServer and a new broker."""
-    with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder, _broker_on(Path(folder) / "broker") as broker:
+def running_broker(module: str = "litemq") -> Iterator[RunningBroker]:
+    """Run a NameServer and a new broker, which is the command of ``module``."""
+    with (
+        tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder,
+        _broker_on(Path(folder) / "broker", module) as broker,
+    ):
         yield broker
 
 
@@ -104,22 +107,22 @@ def running_broker_on(data: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _broker_on(data: Path) -> Iterator[RunningBroker]:
+def _broker_on(data: Path, module: str = "litemq") -> Iterator[RunningBroker]:
     with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder:
         names = f"127.0.0.1:{free_port()}"
         server = ["nameserver", "--port", names.rpartition(":")[2], "--data-path", str(Path(folder) / "names")]
         broker = ["broker", "--port", "0", "--nameserver", names, "--data-path", str(data)]
-        with _running(server, _LISTENS), _running(broker, _LISTENS) as pid:
+        with _running(server, _LISTENS), _running(broker, _LISTENS, module) as pid:
             yield RunningBroker(f"litemq://{names}", pid, data)
 
 
 @contextlib.contextmanager
-def _running(command: list[str], ready: str) -> Iterator[int]:
-    """Run ``litemq`` with ``command`` until the block ends; yield its process id.
+def _running(command: list[str], ready: str, module: str = "litemq") -> Iterator[int]:
+    """Run ``module`` with ``command`` until the block ends; yield its process id.
 
     ``ready`` is the text in its output that marks the end of its start-up.
     """
-    arguments = [sys.executable, "-c", _PROGRAM, *command]
+    arguments = [sys.executable, "-c", _PROGRAM, module, *command]
     environment = {**os.environ, **BROKER_ENVIRONMENT}
     with subprocess.Popen(  # noqa: S603
         arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

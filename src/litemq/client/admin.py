@@ -16,7 +16,15 @@ from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import to_ms
 from litemq.errors import InvalidArgumentError, PartialAnswerError, TopicNotFoundError
-from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, WhenFull, check_name, check_readable
+from litemq.types import (
+    ArchivedChoice,
+    CompatibilityChoice,
+    Priorities,
+    VisibilityChoice,
+    WhenFull,
+    check_name,
+    check_readable,
+)
 
 __all__ = ["AsyncAdmin"]
 
@@ -45,6 +53,7 @@ class AsyncAdmin(GroupAdmin):
         check_after: float | timedelta | None = None,
         check_every: float | timedelta | None = None,
         max_checks: int | None = None,
+        visibility: VisibilityChoice = "confirmed",
     ) -> TopicInfo:
         """Create a topic. Creating it again with the same settings changes nothing.
 
@@ -67,6 +76,9 @@ class AsyncAdmin(GroupAdmin):
             check_after: Seconds from the first message of a transaction to the first check-back.
             check_every: Seconds between two check-backs.
             max_checks: The most check-backs of a transaction.
+            visibility: Consumers read messages once they are ``confirmed``, or as soon as they are
+                ``received``. After a power cut, a received message may be gone and its offset taken
+                by another.
 
         Returns:
             The topic, its queues and its settings.
@@ -84,6 +96,7 @@ class AsyncAdmin(GroupAdmin):
             archive_wait,
             CheckSettings(check_after, check_every, max_checks),
             retention,
+            visibility,
         )
         if not isinstance(queues, int) or not 1 <= queues <= 100_000:
             raise InvalidArgumentError(f"queues={queues!r}: choose 1 … 100000")
@@ -105,6 +118,7 @@ class AsyncAdmin(GroupAdmin):
         max_checks: int | None = None,
         schema: Mapping[str, Any] | None = None,
         compatibility: CompatibilityChoice | None = None,
+        visibility: VisibilityChoice | None = None,
     ) -> TopicInfo:
         """Change the named settings of a topic on all its brokers. Other settings stay unchanged.
 
@@ -114,7 +128,7 @@ class AsyncAdmin(GroupAdmin):
                 priorities.
             ttl, retention, max_backlog, when_full: As in ``create_topic``.
             archived, archive_wait: As in ``create_topic``.
-            check_after, check_every, max_checks: As in ``create_topic``.
+            check_after, check_every, max_checks, visibility: As in ``create_topic``.
             schema: The JSON schema of the bodies. ``mq.topic`` sets it from a type.
             compatibility: With ``backward``, a new schema must accept all messages of the earlier
                 ones. ``none`` accepts any.
@@ -140,6 +154,7 @@ class AsyncAdmin(GroupAdmin):
             retention,
             schema,
             compatibility,
+            visibility,
         )
         return await self._engine.alter_topic(check_name(topic), changes)
 

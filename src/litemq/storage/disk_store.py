@@ -39,7 +39,7 @@ from litemq.storage.opening import open_parts
 from litemq.storage.reading import StoreReader
 from litemq.storage.state import NO_SETTINGS, QueueKey, Topic, TopicSettings
 from litemq.storage.state.topics import system_topic_queues
-from litemq.storage.store import Appended, Decide, Longs, Sent
+from litemq.storage.store import Appended, Decide, Longs, QueueReads, Sent
 from litemq.storage.store_parts import WRITE_BEHIND_S
 from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.timer_store import TimerStore
@@ -89,6 +89,7 @@ class DiskStore:
         self._writer = StoreWriter(self._parts)
         self._write = self._writer.write
         self._reader = StoreReader(self._parts)
+        self.for_consumers: QueueReads = self._reader.for_consumers
         self._halves = HalfCopier(self._parts, self._writer, self._reader)
         self._maintenance = Maintenance(self._parts, self._writer, self._reader, self._halves)
         self._maintenance.start()
@@ -139,6 +140,11 @@ class DiskStore:
     def log_end(self) -> int:
         """The log offset of the next record."""
         return self._log.end
+
+    @property
+    def epoch(self) -> int:
+        """A number that rises whenever the log is opened."""
+        return self._parts.files.epoch.number
 
     @property
     def kept_from(self) -> int:
@@ -345,8 +351,8 @@ class DiskStore:
     ) -> Coroutine[Any, Any, bytes | memoryview]:
         return self._reader.pull(key, first, max_messages, max_bytes)
 
-    def confirmed_end(self, key: QueueKey) -> int:
-        return self._reader.confirmed_end(key)
+    def readable_end(self, key: QueueKey) -> int:
+        return self._reader.readable_end(key)
 
     def read_entries(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void]:
         return self._reader.read_entries(key, first, limit)
@@ -361,7 +367,7 @@ class DiskStore:
         return self._reader.offset_at_time(key, store_timestamp)
 
     def is_hot(self, log_offset: int) -> bool:
-        return self._log.is_hot(log_offset)
+        return self._reader.is_hot(log_offset)
 
     def read_raw(self, log_offset: int) -> bytes:
         return self._reader.read_checked(log_offset)[0]

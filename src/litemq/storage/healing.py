@@ -36,7 +36,7 @@ class ProjectionRepair:
         with parts.maintaining:
             if (key, first) not in parts.queues.holes and not self._finds_hole(key, first):
                 try:
-                    parts.queue_reader.read(key, first, max_messages, 1)
+                    parts.queue_reader.read(key, first, max_messages, 1, parts.flusher.flushed)
                 except DamagedQueueError:
                     _LOG.warning("%s; rebuilding the queues from the log", error)
                     self._rebuild_queues()

@@ -48,7 +48,7 @@ from litemq.storage.log.flush import OnFlushed
 from litemq.storage.retention.topic_expiry import TopicExpiry
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, Topic, TopicSettings
 from litemq.storage.state.topics import system_topic_queues
-from litemq.storage.store import Appended, Decide, Longs, Sent
+from litemq.storage.store import Appended, Decide, Longs, QueueReads, Sent
 from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.timer_store import TimerStore
 from litemq.types import StoredRecord
@@ -66,6 +66,7 @@ class MemoryStore:
         self.timers = TimerStore(None)
         self.timer_bytes_left = sys.maxsize
         self.confirm_offset = 0
+        self.epoch = 1
         self.kept_from = 0  # without retention
         self._time = 0
         self._closed = False
@@ -77,6 +78,10 @@ class MemoryStore:
     @property
     def log_end(self) -> int:
         return self.confirm_offset
+
+    @property
+    def for_consumers(self) -> QueueReads:
+        return self
 
     def atomically(self) -> AbstractContextManager[object]:
         return nullcontext()
@@ -209,7 +214,7 @@ class MemoryStore:
             taken.append(record)
         return b"".join(taken)
 
-    def confirmed_end(self, key: QueueKey) -> int:
+    def readable_end(self, key: QueueKey) -> int:
         return self.state.end_offsets.get(key, 0)
 
     def read_entries(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void]:

@@ -86,7 +86,7 @@ def open_parts(
         changes = state_writer.follow(state, as_of, rebuild=rebuild)
         log, flusher = files.log, files.flusher
         queues = open_queues(disk, directory, state)
-        queue_reader = QueueReader(log, queues, lambda: flusher.flushed, directory / "consumequeue")
+        queue_reader = QueueReader(log, queues, directory / "consumequeue")
         finder = Finder(
             log,
             KeyIndexes(disk, directory / "index", slots=config.index_slots, capacity=config.index_entries),

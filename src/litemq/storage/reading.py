@@ -1,12 +1,7 @@
-"""The read path of a store: by queue, log offset, key and time; and the reading of timers.
-
-Reads of hot records run on the caller's thread. ``pull`` hands cold reads to two threads of low
-priority.
-"""
+"""The read path of a store: by queue, log offset, key and time; and the reading of timers."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import threading
@@ -17,10 +12,10 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
+from litemq.errors import CorruptStoreError
 from litemq.storage.healing import ProjectionRepair
 from litemq.storage.log.records import read_checked
-from litemq.storage.queues.queue_reader import DamagedQueueError
+from litemq.storage.queue_view import QueueView
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Longs
 from litemq.storage.store_parts import StoreParts
@@ -38,119 +33,26 @@ _COLD_READERS: Final = 2
 _COLD_NICENESS: Final = 10
 
 
-class StoreReader:
+class StoreReader(QueueView):
     """The reader of an open store, for any thread.
 
-    If a read finds a damaged projection, it rebuilds the projection and reads again.
+    It reads confirmed records. ``for_consumers`` also reads received records of the topics whose
+    consumers see them.
     """
 
     def __init__(self, parts: StoreParts) -> None:
-        self._parts = parts
-        self._log = parts.log
-        self._state = parts.state
-        self._queue_reader = parts.queue_reader
-        self._repair = ProjectionRepair(parts)
-        self._cold = ThreadPoolExecutor(
-            _COLD_READERS,
-            thread_name_prefix="litemq-cold-read",
-            initializer=_lower_priority,
-        )
+        cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read", initializer=_lower_priority)
+        repair = ProjectionRepair(parts)
+        super().__init__(parts, repair, cold, lambda _key: parts.flusher.flushed)
+
+        def consumers_end(key: QueueKey) -> int:
+            return parts.log.end if parts.state.shows_received(key) else parts.flusher.flushed
+
+        self.for_consumers = QueueView(parts, repair, cold, consumers_end)
 
     def close(self) -> None:
         """End the cold-read threads after the reads in progress."""
         self._cold.shutdown()
-
-    # Queues --------------------------------------------------------------------------------------
-
-    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
-        """Read raw records of a queue from offset ``first`` on: at least one if confirmed.
-
-        It may wait for the disk.
-        """
-        self._check_range(key, first)
-        try:
-            return self._queue_reader.read(key, first, max_messages, max_bytes)
-        except DamagedQueueError as error:
-            self._repair.repair_queues(key, first, max_messages, error)
-            return self._queue_reader.read(key, first, max_messages, max_bytes)
-        except CorruptStoreError as error:
-            self._parts.damage.add(error)
-            raise
-
-    def _check_range(self, key: QueueKey, first: int) -> None:
-        start, end = self._state.start_offsets.get(key, 0), self._state.end_offsets.get(key, 0)
-        if not start <= first <= end:
-            raise OffsetOutOfRangeError(
-                f"offset {first} of queue {key.queue_id} is out of range: it has {start} … {end}"
-            )
-
-    def read_if_hot(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | memoryview | None:
-        """Read records as ``read_queue`` does if the first is in memory; else return ``None``."""
-        end = self._state.end_offsets.get(key, 0)
-        if first == end:
-            return b""
-        if self._state.start_offsets.get(key, 0) <= first < end:
-            recent = self._queue_reader.read_recent(key, first, max_messages, max_bytes)
-            if recent is not None:
-                return recent
-        log_offset = self._parts.queues.log_offset_in_memory(key, first)
-        is_hot = log_offset is not None and self._log.is_hot(log_offset)
-        return self.read_queue(key, first, max_messages, max_bytes) if is_hot else None
-
-    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | memoryview:
-        """Read records as ``read_queue`` does. The event loop never waits for the disk."""
-        hot = self.read_if_hot(key, first, max_messages, max_bytes)
-        if hot is not None:
-            return hot
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._cold, self.read_queue, key, first, max_messages, max_bytes)
-
-    def confirmed_end(self, key: QueueKey) -> int:
-        """Return the offset of the queue's first unconfirmed message.
-
-        Only for the writing thread.
-        """
-        return self._parts.queues.end_below(key, self._parts.flusher.flushed)
-
-    def read_entries(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void]:
-        """Read up to ``limit`` entries of a queue from offset ``first`` on, of confirmed records.
-
-        It may wait for the disk.
-        """
-        self._check_range(key, first)
-        try:
-            return self._queue_reader.entries(key, first, limit, self._parts.flusher.flushed)
-        except DamagedQueueError as error:
-            self._repair.repair_queues(key, first, limit, error)
-            return self._queue_reader.entries(key, first, limit, self._parts.flusher.flushed)
-
-    def read_entries_if_hot(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void] | None:
-        """Read entries as ``read_entries`` does if the first is in memory; else return ``None``."""
-        if (
-            first == self._state.end_offsets.get(key, 0)
-            or self._parts.queues.log_offset_in_memory(key, first) is not None
-        ):
-            return self.read_entries(key, first, limit)
-        return None
-
-    def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:
-        """Read the records of ``entries``, which have the rising ``queue_offsets`` in their queue.
-
-        If a record is damaged, return the records before it. It may wait for the disk.
-        """
-        data = self._queue_reader.read_chosen(key, queue_offsets, entries)
-        if data is not None:
-            return data
-        # An entry does not match its record. Read one record at a time: ``read_queue`` repairs.
-        found: list[bytes | memoryview] = []
-        for offset in queue_offsets.tolist():
-            try:
-                found.append(self.read_queue(key, offset, 1))
-            except CorruptStoreError:
-                if not found:
-                    raise
-                break
-        return b"".join(found)
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         """Return the offset of the first message stored at or after ``store_timestamp`` (ms).

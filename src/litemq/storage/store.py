@@ -18,7 +18,7 @@ from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.timer_store import TimerStore
 from litemq.types import StoredRecord
 
-__all__ = ["MAX_SENDS", "Appended", "Decide", "DecidedHalves", "Placed", "Sent", "Store"]
+__all__ = ["MAX_SENDS", "Appended", "Decide", "DecidedHalves", "Placed", "QueueReads", "Sent", "Store"]
 
 Longs = npt.NDArray[np.int64]
 MAX_SENDS: Final = 256  # records of ``append_sends``; more are worth arrays
@@ -51,8 +51,50 @@ class Appended(NamedTuple):
         return Sent(self.queue_offsets.tolist(), self.store_timestamp, self.end)
 
 
-class Store(Protocol):
-    """A log and its projections.
+class QueueReads(Protocol):
+    """Reads of queues, up to the first record that may not be read yet."""
+
+    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
+        """Read raw records of a queue from offset ``first`` on: at least one if readable.
+
+        Empty if the queue has no readable record there yet. It may wait for the disk.
+        """
+
+    def readable_end(self, key: QueueKey) -> int:
+        """Return the offset of the queue's first message that may not be read yet.
+
+        Only for the writing thread.
+        """
+
+    def read_if_hot(
+        self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20
+    ) -> bytes | memoryview | None:
+        """Read records as ``read_queue`` does if the first is in memory; else return ``None``."""
+
+    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
+        """Read records as ``read_queue`` does. The event loop never waits for the disk."""
+
+    def read_entries(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void]:
+        """Read up to ``limit`` entries of a queue from offset ``first`` on, of readable records.
+
+        It may wait for the disk.
+        """
+
+    def read_entries_if_hot(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void] | None:
+        """Read entries as ``read_entries`` does if the first is in memory; else return ``None``."""
+
+    def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:
+        """Read the records of ``entries``, which have the rising ``queue_offsets`` in their queue.
+
+        If a record is damaged, return the records before it. It may wait for the disk.
+        """
+
+    def is_hot(self, log_offset: int) -> bool:
+        """Whether the record at ``log_offset`` is in memory."""
+
+
+class Store(QueueReads, Protocol):
+    """A log and its projections. Its own reads end at the confirm offset.
 
     Calls may come from any thread unless they say otherwise. Calls that may wait for the disk say
     so; the event loop must not make them.
@@ -69,6 +111,14 @@ class Store(Protocol):
     @property
     def confirm_offset(self) -> int:
         """The offset below which everything is durable. Reads never go beyond it."""
+
+    @property
+    def for_consumers(self) -> QueueReads:
+        """The reads of consumers: also of received records, if their topic's visibility says so."""
+
+    @property
+    def epoch(self) -> int:
+        """A number that rises whenever the log is opened."""
 
     @property
     def kept_from(self) -> int:
@@ -184,46 +234,8 @@ class Store(Protocol):
         If the store fails before that, call ``on_confirmed(error)``. Only for the event loop.
         """
 
-    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
-        """Read raw records of a queue from offset ``first`` on: at least one if confirmed.
-
-        Empty if the queue has no confirmed record there yet. It may wait for the disk.
-        """
-
-    def confirmed_end(self, key: QueueKey) -> int:
-        """Return the offset of the queue's first unconfirmed message.
-
-        Only for the writing thread.
-        """
-
-    def read_if_hot(
-        self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20
-    ) -> bytes | memoryview | None:
-        """Read records as ``read_queue`` does if the first is in memory; else return ``None``."""
-
-    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
-        """Read records as ``read_queue`` does. The event loop never waits for the disk."""
-
-    def read_entries(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void]:
-        """Read up to ``limit`` entries of a queue from offset ``first`` on, of confirmed records.
-
-        It may wait for the disk.
-        """
-
-    def read_entries_if_hot(self, key: QueueKey, first: int, limit: int) -> npt.NDArray[np.void] | None:
-        """Read entries as ``read_entries`` does if the first is in memory; else return ``None``."""
-
-    def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:
-        """Read the records of ``entries``, which have the rising ``queue_offsets`` in their queue.
-
-        If a record is damaged, return the records before it. It may wait for the disk.
-        """
-
     def read_raw(self, log_offset: int) -> bytes:
         """Read the record at ``log_offset`` as verified bytes. It may wait for the disk."""
-
-    def is_hot(self, log_offset: int) -> bool:
-        """Whether the record at ``log_offset`` is in memory."""
 
     def read_record(self, log_offset: int) -> StoredRecord:
         """Read and decode the record at ``log_offset``. It may wait for the disk."""

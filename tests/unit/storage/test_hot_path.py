@@ -159,7 +159,7 @@ def test_no_record_is_read_before_it_is_confirmed(tmp_path: Path, monkeypatch: p
     first = store.append_sends(bytearray(record), topic_id, [0])
     store.append_sends(bytearray(record), topic_id, [0])
     store.wait_confirmed(store.log_end, HANG_S)
-    monkeypatch.setattr(store._parts.queue_reader, "_confirmed", lambda: first.end)
+    monkeypatch.setattr(store._reader, "_below", lambda _key: first.end)
     found = store.read_if_hot(QueueKey(topic_id, 0), 0, 10)
     assert found is not None
     assert len(found) == len(record)

@@ -19,6 +19,7 @@ from litemq.bench.baselines.bare_loop import measure_bare_loop
 from litemq.bench.baselines.own_server import running
 from litemq.bench.clusters import running_broker, running_cluster
 from litemq.bench.suite import Figure, at_least, at_most
+from litemq.bench.workloads import held_disk
 from litemq.bench.workloads.load import PERCENTILES, LoadResult, measure_consume, measure_latency, measure_send
 from litemq.client.config import ClientConfig
 from litemq.errors import LiteMQError
@@ -37,6 +38,7 @@ _AWAITING: Final = 1024
 _STEADY_RATE: Final = 2_000
 _BUSY_RATE: Final = 10_000
 _BODY_BYTES: Final = 1024
+_HELD_UP_S: Final = 1.0  # at least one time
 
 
 def figures(scale: float) -> list[Figure]:
@@ -47,6 +49,8 @@ def figures(scale: float) -> list[Figure]:
 
 def _steady_rates(seconds: float) -> list[Figure]:
     steady, bare, busy = _Steady(_STEADY_RATE, seconds), _BareLoop(seconds), _Steady(_BUSY_RATE, seconds)
+    received = _Steady(_STEADY_RATE, seconds, received=True)
+    held_up = _Steady(_STEADY_RATE, max(seconds, _HELD_UP_S), received=True, module=held_disk.__name__)
     return [
         Figure(
             "steady_broker_cpu",
@@ -72,6 +76,23 @@ def _steady_rates(seconds: float) -> list[Figure]:
         Figure("p50_over_bare", "steady_p50 / bare_loop_p50", "×", lambda: steady.latency[50.0] / bare.p50, at_most(2)),
         Figure("busy_p99", "end to end, p99, steady 10,000 msg/s, level disk", "ms", busy.p99, at_most(5)),
         Figure("busy_p50", "the same, p50", "ms", lambda: busy.latency[50.0]),
+        Figure(
+            "received_broker_cpu",
+            "broker's CPU per message, 2,000 msg/s, level memory, visibility received",
+            "µs",
+            received.broker_cpu,
+            at_most(70),
+        ),
+        Figure("received_client_cpu", "client's CPU per message of the same", "µs", lambda: received.client),
+        Figure("received_p50", "end to end of the same, p50", "ms", lambda: received.latency[50.0]),
+        Figure("received_p99", "the same, p99", "ms", lambda: received.latency[99.0]),
+        Figure(
+            "held_up_p99",
+            "the same with a disk that is held up for 100 ms in each second",
+            "ms",
+            held_up.p99,
+            at_most(5),
+        ),
         Figure(
             "bare_sync_p99",
             "disk only: 12 KiB written and synced every millisecond",
@@ -205,11 +226,17 @@ def _consume(seconds: float) -> float:
 
 
 class _Steady:
-    """CPU time and end-to-end latency at a steady rate, level disk."""
+    """CPU time and end-to-end latency at a steady rate.
 
-    def __init__(self, rate: float, seconds: float) -> None:
+    At level disk, to a reader; or at level memory, to a consumer of a topic with the visibility
+    ``received``.
+    """
+
+    def __init__(self, rate: float, seconds: float, *, received: bool = False, module: str = "litemq") -> None:
         self._rate = rate
         self._seconds = seconds
+        self._received = received
+        self._module = module
         self.client = self.broker = 0.0
         self.latency: Mapping[float, float] = dict.fromkeys(PERCENTILES, 0.0)
 
@@ -222,17 +249,18 @@ class _Steady:
         return self.latency[99.0]
 
     def _measure(self) -> None:
-        with running_broker() as broker:
+        with running_broker(self._module) as broker:
             with Client(broker.url) as mq:
-                mq.admin.create_topic("bench")
+                mq.admin.create_topic("bench", visibility="received" if self._received else "confirmed")
             result = run(
                 measure_latency(
                     broker.url,
                     rate=self._rate,
                     size=_BODY_BYTES,
                     seconds=self._seconds,
-                    durability="disk",
+                    durability="memory" if self._received else "disk",
                     broker_pid=broker.pid,
+                    group_id="bench" if self._received else "",
                 )
             )
         _check(result)

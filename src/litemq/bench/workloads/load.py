@@ -21,6 +21,8 @@ import numpy as np
 
 from litemq import AsyncClient, SendReceipt
 from litemq.bench.baselines.cpu_time import cpu_seconds
+from litemq.client.consuming.consumer import Consumer
+from litemq.client.consuming.reader import Reader
 from litemq.errors import BufferFullError, InvalidArgumentError, LiteMQError
 
 __all__ = ["LoadResult", "measure_consume", "measure_latency", "measure_send"]
@@ -268,12 +270,14 @@ async def measure_latency(
     durability: Any = None,
     settings: Mapping[str, Any] | None = None,
     broker_pid: int | None = None,
+    group_id: str = "",
     progress: Progress = lambda _done: None,
 ) -> LoadResult:
     """Measure the time from a message's scheduled send time to its receipt, at a steady ``rate``.
 
-    This corrects for coordinated omission. With ``broker_pid``, measure the CPU time of that broker
-    and of this process, too (Linux only).
+    The receiver is a reader, or with ``group_id`` a consumer of that group, which acknowledges each
+    message. This corrects for coordinated omission. With ``broker_pid``, measure the CPU time of
+    that broker and of this process, too (Linux only).
     """
     total = int(rate * seconds)
     tally = _Tally(total, None, progress)
@@ -283,20 +287,31 @@ async def measure_latency(
     async with AsyncClient(url, **settings) as sending, AsyncClient(url, **settings) as receiving:
         await sending.send(topic, padding)
         queues = (await receiving.admin.describe_topic(topic)).queues
-        reader = receiving.reader(
-            topic, start={(queue.broker, queue.queue_id): queue.next for queue in queues}, follow=True
-        )
+        reader: Reader | Consumer
+        if group_id:
+            reader = receiving.consumer(topic, group_id=group_id, auto_offset_reset="earliest")
+        else:
+            start = {(queue.broker, queue.queue_id): queue.next for queue in queues}
+            reader = receiving.reader(topic, start=start, follow=True)
+
+        reads = asyncio.Event()
 
         async def receive() -> None:
             clock = time.perf_counter_ns
             async for message in reader:
+                received_at = clock()
                 body = message.body
+                if group_id:
+                    await message.ack()
+                    reads.set()
                 if body[:8] == mark:
-                    tally.done(clock() - int.from_bytes(body[8:_MARK_BYTES], "little"))
+                    tally.done(received_at - int.from_bytes(body[8:_MARK_BYTES], "little"))
                     if len(tally.nanoseconds) + tally.failed >= total:
                         return
 
         receiver = asyncio.create_task(receive())
+        if group_id:
+            await asyncio.wait_for(reads.wait(), _MAX_WAIT_S)  # the message that was sent before
         await asyncio.sleep(0.2)  # until its first pulls wait at the brokers
         pids = () if broker_pid is None else (os.getpid(), broker_pid)
         before = [cpu_seconds(pid) for pid in pids]

@@ -154,7 +154,7 @@ class GrantBuilder:
         """Skip messages that the queue's entries alone exclude, as consumed; return their end."""
         if not wanted.narrows:
             return begin
-        entries = self._store.read_entries_if_hot(key, begin, min(end - begin, _ENTRIES))
+        entries = self._store.for_consumers.read_entries_if_hot(key, begin, min(end - begin, _ENTRIES))
         if entries is None or not entries.size:
             return begin
         marks = wanted.candidates(entries)

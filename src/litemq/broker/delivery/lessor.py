@@ -55,7 +55,7 @@ class Lessor(QueueListener):
         self._alarms = context.alarms
         self._retry_scheduler = retry_scheduler
         self._loop = asyncio.get_running_loop()
-        self._read_ahead = ReadAhead(context.store, self)
+        self._read_ahead = ReadAhead(context.store.for_consumers, self)
         self._topics: dict[tuple[str, int], LeasedTopic] = {}
         self._readers: dict[int, set[LeasedTopic]] = defaultdict(set)  # by topic
         self._ticks: dict[str, GroupTick] = {}
@@ -110,7 +110,7 @@ class Lessor(QueueListener):
     def settle(self, settlement: LeaseChange, topic: Topic) -> None:
         """Take a settlement or an extension, for the next tick of its group."""
         leased_topic = self._topic(settlement.group, topic)
-        cold = settlement.read_hot(self._store, settlement.needed(leased_topic.availability))
+        cold = settlement.read_hot(self._store.for_consumers, settlement.needed(leased_topic.availability))
         if not cold:
             self._next_tick(leased_topic).settlements.append((leased_topic, settlement))
             return
@@ -122,7 +122,7 @@ class Lessor(QueueListener):
         self, leased_topic: LeasedTopic, settlement: LeaseChange, cold: list[tuple[QueueKey, int]]
     ) -> None:
         """Read the records that the settlement needs from the disk first."""
-        await settlement.read_cold(self._store, cold)
+        await settlement.read_cold(self._store.for_consumers, cold)
         self._next_tick(leased_topic).settlements.append((leased_topic, settlement))
 
     def _topic(self, group: str, topic: Topic) -> LeasedTopic:
@@ -325,12 +325,18 @@ class Lessor(QueueListener):
     def on_append(self, keys: list[QueueKey], end: int) -> None:
         for topic_id in {key.topic_id for key in keys}:
             for leased_topic in self._readers.get(topic_id, ()):
-                self._look_when_confirmed(leased_topic, end)
+                self._look_when_readable(leased_topic, end)
 
     def on_retry_placed(self, group: str, key: QueueKey, end: int) -> None:
         leased_topic = self._topics.get((group, key.queue_id))  # the queue id of a retry queue is its topic's id
         if leased_topic is not None:
+            self._look_when_readable(leased_topic, end)
+
+    def _look_when_readable(self, leased_topic: LeasedTopic, end: int) -> None:
+        if not self._store.state.shows_received(QueueKey(leased_topic.availability.topic_id, 0)):
             self._look_when_confirmed(leased_topic, end)
+        elif leased_topic.waiting:
+            self._next_tick(leased_topic)
 
     def _look_when_confirmed(self, leased_topic: LeasedTopic, end: int) -> None:
         if leased_topic.waiting:

@@ -20,7 +20,7 @@ from litemq.format.batches.scan import scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.storage.state import QueueKey
-from litemq.storage.store import Store
+from litemq.storage.store import QueueReads
 
 __all__ = ["Chunk", "ChunkReader", "ReadAhead", "ReadKey"]
 
@@ -87,8 +87,8 @@ class ReadAhead:
     The oldest are dropped when they exceed ``_KEPT_BYTES``.
     """
 
-    def __init__(self, store: Store, reader: ChunkReader) -> None:
-        self._store = store
+    def __init__(self, queues: QueueReads, reader: ChunkReader) -> None:
+        self._queues = queues
         self._reader = reader
         self._kept: OrderedDict[ReadKey, Chunk] = OrderedDict()
         self._kept_bytes = 0
@@ -113,7 +113,7 @@ class ReadAhead:
         if failure is not None:
             raise failure
         limit, max_bytes = max(limit, _AHEAD), max(max_bytes, _AHEAD_BYTES) if limit < _AHEAD else max_bytes
-        records = self._store.read_if_hot(source[1], first, limit, max_bytes)
+        records = self._queues.read_if_hot(source[1], first, limit, max_bytes)
         if records is None:
             reading = self._read(source, first, limit, max_bytes, ttl_ms)
             self._reading[source] = asyncio.get_running_loop().create_task(reading)
@@ -122,7 +122,7 @@ class ReadAhead:
 
     async def _read(self, source: ReadKey, first: int, limit: int, max_bytes: int, ttl_ms: int) -> None:
         try:
-            records = await self._store.pull(source[1], first, limit, max_bytes)
+            records = await self._queues.pull(source[1], first, limit, max_bytes)
             self._keep(source, Chunk(first, records, ttl_ms))
         except LiteMQError as error:
             self._failed[source] = detached(error)

@@ -20,7 +20,7 @@ from litemq.proto.control_pb2 import TryFailed
 from litemq.proto.wire_pb2 import ExtendRequest, FailedTry, Leased, SettleAnswer, SettleRequest, Unsettled
 from litemq.storage.state import QueueKey
 from litemq.storage.state.delivery.leases import Lease
-from litemq.storage.store import Store
+from litemq.storage.store import QueueReads, Store
 from litemq.types import MAX_DELAY_MS, DeadReason
 
 __all__ = ["Extension", "LeaseChange", "Settlement"]
@@ -57,12 +57,12 @@ class LeaseChange:
         """Return the records that ``decide`` needs. Raise if the request is invalid."""
         raise NotImplementedError
 
-    def read_hot(self, store: Store, needed: list[tuple[QueueKey, int]]) -> list[tuple[QueueKey, int]]:
+    def read_hot(self, queues: QueueReads, needed: list[tuple[QueueKey, int]]) -> list[tuple[QueueKey, int]]:
         """Read the needed records that are in memory; return the others."""
         cold = []
         for key, offset in needed:
             try:
-                record = store.read_if_hot(key, offset, 1)
+                record = queues.read_if_hot(key, offset, 1)
             except LiteMQError as error:
                 self.records[key, offset] = detached(error)
             else:
@@ -72,11 +72,11 @@ class LeaseChange:
                     self.records[key, offset] = record or _NOTHING_THERE
         return cold
 
-    async def read_cold(self, store: Store, needed: list[tuple[QueueKey, int]]) -> None:
+    async def read_cold(self, queues: QueueReads, needed: list[tuple[QueueKey, int]]) -> None:
         """Read needed records from the disk."""
         for key, offset in needed:
             try:
-                self.records[key, offset] = await store.pull(key, offset, 1) or _NOTHING_THERE
+                self.records[key, offset] = await queues.pull(key, offset, 1) or _NOTHING_THERE
             except LiteMQError as error:
                 self.records[key, offset] = detached(error)
 

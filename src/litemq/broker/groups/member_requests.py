@@ -23,6 +23,7 @@ from litemq.proto.wire_pb2 import (
     ReleaseRequest,
 )
 from litemq.storage.state import QueueKey, Topic
+from litemq.types import Visibility
 
 __all__ = ["MemberRequests"]
 
@@ -115,9 +116,18 @@ class MemberRequests:
             version=member.version,
             queues=queues,
             release=membership.unwanted(member.name),
-            reset_id=self._store.state.parts.groups.reset_id(group),
+            reset_id=self._reset_id(group, topic),
             session_timeout_ms=member.timeout_ns // 1_000_000,
         )
+
+    def _reset_id(self, group: str, topic: Topic) -> str:
+        """Return an id that changes whenever members must read again from the group's offsets.
+
+        A power cut takes received messages back, and other messages get their offsets. So a member
+        that has read them does not continue where it was.
+        """
+        reset_id = self._store.state.parts.groups.reset_id(group)
+        return f"{reset_id}@{self._store.epoch}" if topic.visibility == Visibility.RECEIVED else reset_id
 
     def _release(self, caller: Caller, frame: Frame) -> None:
         request = parse(ReleaseRequest, frame[3])

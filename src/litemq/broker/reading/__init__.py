@@ -4,7 +4,8 @@ Entry points: ``ReadRequests`` takes PULL, OFFSET_AT_TIME and FIND, ``LongPolls`
 there are messages, ``scan`` searches a queue for the messages that a filter accepts, ``visible_to``
 drops what a group has already consumed.
 
-Invariants: no read passes the confirm offset (I6). A caller that does not read its answers gets no
+Invariants: no read passes the confirm offset (I6), except that a group reads the received messages
+of a topic with that visibility. A caller that does not read its answers gets no
 more of them. A scan yields after a few milliseconds, so it never blocks other callers.
 
 May import: ``groups``, ``topics``, ``dead_letters``, ``runtime``, ``limits``, and

@@ -17,7 +17,7 @@ from litemq.errors import CorruptStoreError
 from litemq.filters.filter import Filter
 from litemq.format.record_view import record_views
 from litemq.storage.state import QueueKey
-from litemq.storage.store import Store
+from litemq.storage.store import QueueReads
 
 __all__ = ["Scan", "ScanResult", "scan", "scan_if_hot"]
 
@@ -53,22 +53,22 @@ class ScanResult(NamedTuple):
     error: CorruptStoreError | None = None
 
 
-def scan(store: Store, request: Scan) -> ScanResult:
+def scan(queues: QueueReads, request: Scan) -> ScanResult:
     """Scan a queue. It may wait for the disk, so do not call it on the event loop."""
-    found = _Search(store, request, is_hot=False).run()
+    found = _Search(queues, request, is_hot=False).run()
     if found is None:
         raise AssertionError("a scan that may wait for the disk always returns a result")
     return found
 
 
-def scan_if_hot(store: Store, request: Scan) -> ScanResult | None:
+def scan_if_hot(queues: QueueReads, request: Scan) -> ScanResult | None:
     """Scan the part of a queue that is in memory; ``None`` if the start is not."""
-    return _Search(store, request, is_hot=True).run()
+    return _Search(queues, request, is_hot=True).run()
 
 
 class _Search:
-    def __init__(self, store: Store, request: Scan, *, is_hot: bool) -> None:
-        self._store = store
+    def __init__(self, queues: QueueReads, request: Scan, *, is_hot: bool) -> None:
+        self._queues = queues
         self._request = request
         self._is_hot = is_hot
         self._until = perf_counter() + (_SECONDS_HOT if is_hot else _SECONDS_COLD)
@@ -77,15 +77,15 @@ class _Search:
 
     def run(self) -> ScanResult | None:
         """Run the scan; ``None`` if the start is not in memory."""
-        store, (key, first, wanted, _, _) = self._store, self._request
+        queues, (key, first, wanted, _, _) = self._queues, self._request
         at = first
         while True:
             if self._is_hot:
-                entries = store.read_entries_if_hot(key, at, _ENTRIES_HOT)
+                entries = queues.read_entries_if_hot(key, at, _ENTRIES_HOT)
                 if entries is None:
                     return None if at == first else self._ended(at)
             else:
-                entries = store.read_entries(key, at, _ENTRIES_COLD)
+                entries = queues.read_entries(key, at, _ENTRIES_COLD)
             if not entries.size:
                 return self._ended(at, at_end=True)
             candidates = np.flatnonzero(wanted.candidates(entries))
@@ -101,12 +101,12 @@ class _Search:
         """Read the records of ``entries``; return ``None`` if the scan continues after them."""
         begin = 0
         while begin < candidates.size:
-            if self._is_hot and not self._store.is_hot(int(entries["log_offset"][begin])):
+            if self._is_hot and not self._queues.is_hot(int(entries["log_offset"][begin])):
                 return self._ended(base + int(candidates[begin]))
             end = self._end_of_portion(begin, entries)
             queue_offsets = base + candidates[begin:end]
             try:
-                records = self._store.read_chosen(self._request.key, queue_offsets, entries[begin:end])
+                records = self._queues.read_chosen(self._request.key, queue_offsets, entries[begin:end])
             except CorruptStoreError as error:
                 return self._ended(int(queue_offsets[0]), error=error)
             ended, looked_at = self._choose(records)

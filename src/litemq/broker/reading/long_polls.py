@@ -19,7 +19,6 @@ from collections import defaultdict, deque
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final
 
-from litemq.broker.limits import BrokerLimits
 from litemq.broker.reading.filtered_scan import Scan, ScanResult, scan, scan_if_hot
 from litemq.broker.reading.visibility import visible_to
 from litemq.broker.runtime.caller import Caller
@@ -40,6 +39,7 @@ from litemq.format.batches.extent import Extent, find_extent
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import PullAnswer, PullRequest
 from litemq.storage.state import QueueKey
+from litemq.storage.store import QueueReads
 
 __all__ = ["LongPolls"]
 
@@ -60,14 +60,19 @@ class _Pull:
         "max_bytes",
         "max_messages",
         "offset",
+        "queues",
         "timer",
         "wanted",
     )
 
-    def __init__(self, caller: Caller, frame: Frame, key: QueueKey, request: PullRequest, limits: BrokerLimits) -> None:
+    def __init__(
+        self, caller: Caller, frame: Frame, key: QueueKey, request: PullRequest, context: BrokerContext
+    ) -> None:
+        limits = context.limits
         self.caller = caller
         self.frame = frame
         self.key = key
+        self.queues: QueueReads = context.store.for_consumers if request.group else context.store
         self.offset = request.offset
         self.max_messages = min(request.max_messages, limits.max_pull_messages)
         self.max_bytes = min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes)
@@ -82,6 +87,7 @@ class LongPolls(QueueListener):
     """The pulls of all callers, on the event loop that is running when it is created."""
 
     def __init__(self, context: BrokerContext) -> None:
+        self._context = context
         self._store = context.store
         self._clock = context.clock
         self._limits = context.limits
@@ -112,7 +118,7 @@ class LongPolls(QueueListener):
                 f"max_messages={request.max_messages}, offset={request.offset}: choose at least 1 message and an "
                 "offset of at least 0"
             )
-        pull = _Pull(caller, frame, key, request, limits)
+        pull = _Pull(caller, frame, key, request, self._context)
         if not self._try(pull):
             wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
             if not wait_ms:
@@ -156,8 +162,8 @@ class LongPolls(QueueListener):
 
     def _read(self, pull: _Pull) -> bytes | memoryview | ScanResult | None:
         if pull.wanted is None:
-            return self._store.read_if_hot(pull.key, pull.offset, pull.max_messages, pull.max_bytes)
-        return scan_if_hot(self._store, _make_scan(pull, pull.wanted))
+            return pull.queues.read_if_hot(pull.key, pull.offset, pull.max_messages, pull.max_bytes)
+        return scan_if_hot(pull.queues, _make_scan(pull, pull.wanted))
 
     def _take(self, pull: _Pull, scanned: ScanResult) -> bool:
         """Continue a pull after the scan; return whether it no longer waits."""
@@ -195,10 +201,10 @@ class LongPolls(QueueListener):
     async def _read_cold(self, pull: _Pull) -> None:
         try:
             if pull.wanted is None:
-                self._answer(pull, await self._store.pull(pull.key, pull.offset, pull.max_messages, pull.max_bytes))
+                self._answer(pull, await pull.queues.pull(pull.key, pull.offset, pull.max_messages, pull.max_bytes))
             else:
                 request = _make_scan(pull, pull.wanted)
-                scanned = await self._loop.run_in_executor(self._scanning, scan, self._store, request)
+                scanned = await self._loop.run_in_executor(self._scanning, scan, pull.queues, request)
                 if not self._take(pull, scanned):
                     self._answer(pull, b"")  # the reader asks again, and waits then
         except LiteMQError as error:
@@ -221,13 +227,13 @@ class LongPolls(QueueListener):
     def _answer_part(self, pull: _Pull, records: bytes | memoryview) -> bool:
         """Answer a pull in part, and let it wait for more, unless it has all it asked for.
 
-        Return whether it no longer waits. It also ends if it has not read all confirmed messages:
+        Return whether it no longer waits. It also ends if it has not read all readable messages:
         no event would follow for the rest.
         """
         extent = find_extent(records)
         offset = max(pull.offset, extent.last + 1)
         messages, size = pull.max_messages - extent.size, pull.max_bytes - len(records)
-        if messages <= 0 or size <= 0 or offset < self._store.confirmed_end(pull.key):
+        if messages <= 0 or size <= 0 or offset < pull.queues.readable_end(pull.key):
             return self._answer(pull, records)
         visible = self._visible(pull, records, extent) if pull.group else records
         pull.offset, pull.max_messages, pull.max_bytes = offset, messages, size
@@ -283,9 +289,21 @@ class LongPolls(QueueListener):
                 del self._caller_pulls[pull.caller]
 
     def on_append(self, keys: list[QueueKey], end: int) -> None:
-        waited_for = [key for key in keys if key in self._waiting]
+        waited_for = [key for key in keys if key in self._waiting and not self._try_received(key)]
         if waited_for:
             self._try_when_confirmed(waited_for, end)
+
+    def _try_received(self, key: QueueKey) -> bool:
+        """Try the pulls that may read the queue's messages before they are confirmed.
+
+        Return whether no pull waits for the confirmation.
+        """
+        if not self._store.state.shows_received(key):
+            return False
+        for pull in list(self._waiting.get(key, ())):
+            if pull.group:
+                self._try(pull)
+        return all(pull.group for pull in self._waiting.get(key, ()))
 
     def _try_when_confirmed(self, keys: list[QueueKey], end: int) -> None:
         def confirmed(failure: LiteMQError | None) -> None:

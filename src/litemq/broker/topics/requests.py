@@ -112,7 +112,7 @@ class TopicRequests:
         for queue_id in range(topic.queues):
             key = QueueKey(topic.topic_id, queue_id)
             ranges.append(full_offset_range(self._store, key))
-            ranges[-1].confirmed = self._store.confirmed_end(key)
+            ranges[-1].confirmed = self._store.readable_end(key)
         return TopicAnswer(
             topic=topic.name,
             queues=ranges,

@@ -10,7 +10,7 @@ from litemq.proto.control_pb2 import Control, TopicChanged
 from litemq.proto.wire_pb2 import AlterTopicRequest, CreateTopicRequest
 from litemq.proto.wire_pb2 import TopicSettings as WireSettings
 from litemq.storage.state import Topic, TopicSettings
-from litemq.types import PRIORITY_CLASSES, Archived, Compatibility
+from litemq.types import PRIORITY_CLASSES, Archived, Compatibility, Visibility
 
 __all__ = ["altered", "check_same", "count_queue_ids", "settings_from_wire", "settings_record", "settings_to_wire"]
 
@@ -102,6 +102,8 @@ def _checked(settings: TopicSettings) -> TopicSettings:
             )
     if settings.compatibility not in tuple(Compatibility):
         raise InvalidArgumentError(f"compatibility={settings.compatibility}: choose 0 (backward) or 1 (none)")
+    if settings.visibility not in tuple(Visibility):
+        raise InvalidArgumentError(f"visibility={settings.visibility}: choose 0 (confirmed) or 1 (received)")
     if not 0 <= settings.max_checks <= _MAX_CHECKS:
         raise InvalidArgumentError(f"max_checks={settings.max_checks}: choose 0 (the broker's default) … {_MAX_CHECKS}")
     return settings

@@ -6,7 +6,7 @@ import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -19,7 +19,7 @@ from litemq.cli.partial import accept_partial, note_missing
 from litemq.cli.rendering.output import Format, OutputFormat, counted, duration, write_rows, write_value
 from litemq.errors import TopicNotFoundError
 from litemq.schemas.compatibility import check_schema
-from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, WhenFull
+from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, VisibilityChoice, WhenFull
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
@@ -74,6 +74,9 @@ CompatibilityOption = Annotated[
         show_default=False,
     ),
 ]
+_VISIBILITY_HELP: Final = (
+    "Messages that consumers read: confirmed (safe from a power cut) or received (earlier, but not safe)."
+)
 MaxChecks = Annotated[
     int | None,
     typer.Option(
@@ -122,6 +125,7 @@ def create(
     check_after: CheckAfter = None,
     check_every: CheckEvery = None,
     max_checks: MaxChecks = None,
+    visibility: Annotated[VisibilityChoice, typer.Option("--visibility", help=_VISIBILITY_HELP)] = "confirmed",
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -143,6 +147,7 @@ def create(
             check_after=_seconds(check_after, "--check-after"),
             check_every=_seconds(check_every, "--check-every"),
             max_checks=max_checks,
+            visibility=visibility,
         )
         if not brokers:
             # The others get the topic when the command is repeated.
@@ -194,6 +199,9 @@ def alter(
     max_checks: MaxChecks = None,
     schema: SchemaFile = None,
     compatibility: CompatibilityOption = None,
+    visibility: Annotated[
+        VisibilityChoice | None, typer.Option("--visibility", help=_VISIBILITY_HELP, show_default=False)
+    ] = None,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -216,6 +224,7 @@ def alter(
             max_checks=max_checks,
             schema=given,
             compatibility=compatibility,
+            visibility=visibility,
         )
 
     _show(with_client(url, config, use), output)
@@ -400,4 +409,6 @@ def _settings(fact: TopicInfo) -> str:
         parts.append(f"schema {title} (version {len(chosen.schemas)})")
     if chosen.compatibility != "backward":
         parts.append(f"compatibility {chosen.compatibility}")
+    if chosen.visibility != "confirmed":
+        parts.append(f"visibility {chosen.visibility}")
     return "".join(f", {each}" for each in parts)

@@ -11,7 +11,7 @@ from litemq.client.times import seconds
 from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import AlterTopicRequest
 from litemq.proto.wire_pb2 import TopicSettings as WireSettings
-from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, WhenFull
+from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, VisibilityChoice, WhenFull
 
 __all__ = ["CheckSettings", "TopicChanges", "TopicSettings", "schema_text", "topic_changes", "topic_settings"]
 
@@ -19,6 +19,7 @@ _MAX_BACKLOG: Final = 1 << 40
 # In the order of the wire protocol's numbers.
 _ARCHIVED: Final[tuple[ArchivedChoice, ...]] = get_args(ArchivedChoice)
 _COMPATIBILITY: Final[tuple[CompatibilityChoice, ...]] = get_args(CompatibilityChoice)
+_VISIBILITY: Final[tuple[VisibilityChoice, ...]] = get_args(VisibilityChoice)
 
 
 class TopicSettings(NamedTuple):
@@ -38,6 +39,7 @@ class TopicSettings(NamedTuple):
     retention_ms: int = 0  # the maximum age of messages; 0: only the limits of the broker's log
     schemas: tuple[str, ...] = ()  # JSON schemas of the bodies, the latest last
     compatibility: CompatibilityChoice = "backward"  # of a new schema with the earlier ones
+    visibility: VisibilityChoice = "confirmed"  # of messages to consumers
 
     @classmethod
     def from_wire(cls, settings: WireSettings) -> TopicSettings:
@@ -57,6 +59,7 @@ class TopicSettings(NamedTuple):
             settings.retention_ms,
             tuple(settings.schemas),
             _COMPATIBILITY[settings.compatibility],
+            _VISIBILITY[settings.visibility],
         )
 
     def to_wire(self) -> WireSettings:
@@ -73,6 +76,7 @@ class TopicSettings(NamedTuple):
             max_checks=self.max_checks,
             retention_ms=self.retention_ms,
             compatibility=_COMPATIBILITY.index(self.compatibility),
+            visibility=_VISIBILITY.index(self.visibility),
         )
 
 
@@ -109,6 +113,7 @@ class TopicChanges(NamedTuple):
     retention_ms: int | None = None
     schema: str | None = None
     compatibility: CompatibilityChoice | None = None
+    visibility: VisibilityChoice | None = None
 
     def to_wire(self, topic: str) -> AlterTopicRequest:
         request = AlterTopicRequest(
@@ -123,6 +128,7 @@ class TopicChanges(NamedTuple):
             retention_ms=self.retention_ms,
             schema=self.schema,
             compatibility=None if self.compatibility is None else _COMPATIBILITY.index(self.compatibility),
+            visibility=None if self.visibility is None else _VISIBILITY.index(self.visibility),
         )
         if self.priorities is not None:
             request.weighted_priorities = self.priorities == "weighted"
@@ -140,6 +146,7 @@ def topic_settings(
     archive_wait: float | timedelta | None,
     checks: CheckSettings,
     retention: float | timedelta | None,
+    visibility: VisibilityChoice,
 ) -> TopicSettings:
     """Build the settings of a new topic.
 
@@ -149,6 +156,7 @@ def topic_settings(
     _check("priorities", named, get_args(Priorities))
     _check("when_full", when_full, get_args(WhenFull))
     _check("archived", archived, _ARCHIVED)
+    _check("visibility", visibility, _VISIBILITY)
     archive_wait_ms = _milliseconds(archive_wait, "archive_wait")
     check_after, check_every, max_checks = (each or 0 for each in checks.to_wire())
     return TopicSettings(
@@ -162,6 +170,7 @@ def topic_settings(
         check_every,
         max_checks,
         _milliseconds(retention, "retention"),
+        visibility=visibility,
     )
 
 
@@ -176,6 +185,7 @@ def topic_changes(
     retention: float | timedelta | None,
     schema: Mapping[str, Any] | None = None,
     compatibility: CompatibilityChoice | None = None,
+    visibility: VisibilityChoice | None = None,
 ) -> TopicChanges:
     """Build changes to a topic.
 
@@ -189,6 +199,8 @@ def topic_changes(
         _check("archived", archived, _ARCHIVED)
     if compatibility is not None:
         _check("compatibility", compatibility, _COMPATIBILITY)
+    if visibility is not None:
+        _check("visibility", visibility, _VISIBILITY)
     changes = TopicChanges(
         priorities,
         None if ttl is None else _milliseconds(ttl),
@@ -200,11 +212,13 @@ def topic_changes(
         retention_ms=None if retention is None else _milliseconds(retention, "retention"),
         schema=None if schema is None else schema_text(schema),
         compatibility=compatibility,
+        visibility=visibility,
     )
     if changes == TopicChanges():
         raise InvalidArgumentError(
             "nothing to change: give at least one of priorities=, ttl=, retention=, max_backlog=, when_full=, "
-            "archived=, archive_wait=, check_after=, check_every=, max_checks=, schema= and compatibility="
+            "archived=, archive_wait=, check_after=, check_every=, max_checks=, schema=, compatibility= and "
+            "visibility="
         )
     return changes
 

@@ -17,7 +17,7 @@ from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPla
 from litemq.client.sync.loop_thread import LoopThread
 from litemq.client.sync.messages import SyncMessage
 from litemq.errors import PartialAnswerError
-from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, WhenFull
+from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, VisibilityChoice, WhenFull
 
 __all__ = ["Admin"]
 
@@ -45,6 +45,7 @@ class Admin:
         check_after: float | timedelta | None = None,
         check_every: float | timedelta | None = None,
         max_checks: int | None = None,
+        visibility: VisibilityChoice = "confirmed",
     ) -> TopicInfo:
         """Create a topic. Creating it again with the same settings changes nothing.
 
@@ -67,6 +68,9 @@ class Admin:
             check_after: Seconds from the first message of a transaction to the first check-back.
             check_every: Seconds between two check-backs.
             max_checks: The most check-backs of a transaction.
+            visibility: Consumers read messages once they are ``confirmed``, or as soon as they are
+                ``received``. After a power cut, a received message may be gone and its offset taken
+                by another.
 
         Returns:
             The topic, its queues and its settings.
@@ -90,6 +94,7 @@ class Admin:
                 check_after=check_after,
                 check_every=check_every,
                 max_checks=max_checks,
+                visibility=visibility,
             )
         )
 
@@ -109,6 +114,7 @@ class Admin:
         max_checks: int | None = None,
         schema: Mapping[str, Any] | None = None,
         compatibility: CompatibilityChoice | None = None,
+        visibility: VisibilityChoice | None = None,
     ) -> TopicInfo:
         """Change the named settings of a topic on all its brokers. Other settings stay unchanged.
 
@@ -118,7 +124,7 @@ class Admin:
                 priorities.
             ttl, retention, max_backlog, when_full: As in ``create_topic``.
             archived, archive_wait: As in ``create_topic``.
-            check_after, check_every, max_checks: As in ``create_topic``.
+            check_after, check_every, max_checks, visibility: As in ``create_topic``.
             schema: The JSON schema of the bodies. ``mq.topic`` sets it from a type.
             compatibility: With ``backward``, a new schema must accept all messages of the earlier
                 ones. ``none`` accepts any.
@@ -148,6 +154,7 @@ class Admin:
                 max_checks=max_checks,
                 schema=schema,
                 compatibility=compatibility,
+                visibility=visibility,
             )
         )
 

@@ -32,7 +32,7 @@ else:
 __all__ = ["Flusher", "OnFlushed"]
 
 
-_LINGER_S: Final = 0.002
+_LINGER_S: Final = 0.02  # while nothing waits for a sync
 
 OnFlushed = Callable[[StoreFailedError | None], None]
 

@@ -6,7 +6,6 @@ offset and checksums; a record that does not match its entry never leaves the st
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -40,20 +39,18 @@ class DamagedQueueError(CorruptStoreError):
 class QueueReader:
     """Reads records by queue offset. Any thread may call."""
 
-    def __init__(self, log: CommitLog, queues: Queues, confirmed: Callable[[], int], directory: Path) -> None:
+    def __init__(self, log: CommitLog, queues: Queues, directory: Path) -> None:
         self._log = log
         self.queues = queues
-        self._confirmed = confirmed
         self._directory = directory
 
-    def read(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | memoryview:
+    def read(self, key: QueueKey, first: int, max_messages: int, max_bytes: int, below: int) -> bytes | memoryview:
         """Read records from queue offset ``first`` on: at least one if there is one.
 
-        Stop before a damaged record; raise ``CorruptStoreError`` if the first is damaged, and
-        ``DamagedQueueError`` if its entry is.
+        They end by the log offset ``below``. Stop before a damaged record; raise
+        ``CorruptStoreError`` if the first is damaged, and ``DamagedQueueError`` if its entry is.
         """
-        confirmed = self._confirmed()
-        entries = self.entries(key, first, min(max_messages, _ENTRIES_AT_ONCE), confirmed)
+        entries = self.entries(key, first, min(max_messages, _ENTRIES_AT_ONCE), below)
         if entries.size == 0:
             return b""
         sizes = entries["size"].astype(np.int64)
@@ -61,16 +58,16 @@ class QueueReader:
         if left > 0 and max_messages > entries.size == _ENTRIES_AT_ONCE:
             likely = left * entries.size // max(1, int(sizes.sum())) + 1
             more = min(max_messages - entries.size, left // FIXED_BYTES + 1, likely)
-            entries = np.concatenate((entries, self.entries(key, first + entries.size, more, confirmed)))
+            entries = np.concatenate((entries, self.entries(key, first + entries.size, more, below)))
             sizes = entries["size"].astype(np.int64)
         fitting = max(1, int(np.searchsorted(np.cumsum(sizes), max_bytes, side="right")))
         offsets, sizes = entries["log_offset"][:fitting].astype(np.int64), sizes[:fitting]
         if (
             int(sizes.min()) < FIXED_BYTES
-            or int((offsets + sizes).max()) > confirmed
+            or int((offsets + sizes).max()) > below
             or int(offsets.min()) < self._log.start
         ):
-            return self._read_before_damage(key, first, offsets, sizes, confirmed)
+            return self._read_before_damage(key, first, offsets, sizes, below)
         data = self._gather(offsets, sizes)
         starts = np.cumsum(sizes) - sizes
         if len(data) != int(starts[-1] + sizes[-1]):
@@ -91,7 +88,7 @@ class QueueReader:
         position = int(offsets[0]) - segment.start
         raise CorruptStoreError(str(segment.file.path), position, str(explain(data, 0, limits=STORED_LIMITS)))
 
-    def read_recent(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | None:
+    def read_recent(self, key: QueueKey, first: int, max_messages: int, max_bytes: int, below: int) -> bytes | None:
         """Read as ``read`` does if the entries are in memory and the records are hot.
 
         Return ``None`` if not, or if they are not all in the last segment and certainly intact.
@@ -104,7 +101,7 @@ class QueueReader:
             segment.mapped,
             segment.start,
             self._log.hot_from,
-            self._confirmed(),
+            below,
             tail.raw,
             number,
             min(max_messages, tail.size - number),
@@ -115,19 +112,18 @@ class QueueReader:
         )
 
     def read_chosen(
-        self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]
+        self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void], below: int
     ) -> bytes | memoryview | None:
         """Read the records of ``entries``, which have ``queue_offsets`` in their queue.
 
-        Return ``None`` if any entry or record is bad.
+        Return ``None`` if any entry or record is bad, or ends after ``below``.
         """
         offsets, sizes = entries["log_offset"].astype(np.int64), entries["size"].astype(np.int64)
-        confirmed = self._confirmed()
         if offsets.size == 0:
             return b""
         if (
             int(sizes.min()) < FIXED_BYTES
-            or int((offsets + sizes).max()) > confirmed
+            or int((offsets + sizes).max()) > below
             or int(offsets.min()) < self._log.start
         ):
             return None
@@ -145,24 +141,24 @@ class QueueReader:
         matches &= (header["topic_id"] == key.topic_id) & (header["queue_id"] == key.queue_id)
         return data if matches.all() and not find_faults(columns, limits=STORED_LIMITS).size else None
 
-    def entries(self, key: QueueKey, first: int, count: int, confirmed: int) -> npt.NDArray[np.void]:
-        """Read up to ``count`` entries from ``first`` on, of records that end by ``confirmed``.
+    def entries(self, key: QueueKey, first: int, count: int, below: int) -> npt.NDArray[np.void]:
+        """Read up to ``count`` entries from ``first`` on, of records that end by ``below``.
 
         Raise ``DamagedQueueError`` if the queue's files are damaged.
         """
         try:
-            return self.queues.read(key, first, count, confirmed)
+            return self.queues.read(key, first, count, below)
         except CorruptStoreError as error:
             raise DamagedQueueError(error.path, error.offset, error.reason) from error
 
     def _read_before_damage(
-        self, key: QueueKey, first: int, offsets: Longs, sizes: Longs, confirmed: int
+        self, key: QueueKey, first: int, offsets: Longs, sizes: Longs, below: int
     ) -> bytes | memoryview:
-        bad = (sizes < FIXED_BYTES) | (offsets + sizes > confirmed) | (offsets < self._log.start)
+        bad = (sizes < FIXED_BYTES) | (offsets + sizes > below) | (offsets < self._log.start)
         good = int(bad.argmax())
         if good == 0:
-            raise self._damaged(key, first, "an entry is outside the confirmed log")
-        return self.read(key, first, good, int(sizes[:good].sum()))
+            raise self._damaged(key, first, "an entry is outside the readable log")
+        return self.read(key, first, good, int(sizes[:good].sum()), below)
 
     def _damaged(self, key: QueueKey, offset: int, reason: str) -> DamagedQueueError:
         return DamagedQueueError(

@@ -15,6 +15,7 @@ from litemq.storage.state.machine_parts import MachineParts, PlacedEvent
 from litemq.storage.state.producers import Producers, runs_row
 from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID, SYSTEM_TOPICS, QueueKey, Topic
 from litemq.storage.state.transactions.half_events import HalvesPlaced
+from litemq.types import Visibility
 
 __all__ = ["State"]
 
@@ -99,6 +100,13 @@ class State:
         """Return the oldest readable offset of a queue, in the log or in its topic's archive."""
         start, archived = self.start_offsets.get(key, 0), self.parts.archives.queue(key)
         return start if archived is None or archived.begin >= archived.end else min(archived.begin, start)
+
+    def shows_received(self, key: QueueKey) -> bool:
+        """Return whether consumers of a queue read its messages before they are confirmed."""
+        topic = self.topics.get(key.topic_id)
+        if topic is not None and not topic.queues:  # a retry queue: its queue id is its topic's id
+            topic = self.topics.get(key.queue_id)
+        return topic is not None and topic.visibility == Visibility.RECEIVED
 
     def unarchived(self) -> list[tuple[QueueKey, int]]:
         """Return the queues with unarchived messages that retention waits for.

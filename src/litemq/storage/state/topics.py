@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Topic as WireTopic
-from litemq.types import Archived, Compatibility
+from litemq.types import Archived, Compatibility, Visibility
 
 __all__ = [
     "CONTROL_TOPIC",
@@ -53,6 +53,7 @@ class TopicSettings(NamedTuple):
     retention_ms: int = 0  # the maximum age of messages
     schemas: tuple[str, ...] = ()  # JSON schemas of the bodies, oldest first
     compatibility: int = Compatibility.BACKWARD  # of a new schema with the earlier ones
+    visibility: int = Visibility.CONFIRMED  # of messages to consumers
 
 
 NO_SETTINGS: Final = TopicSettings()
@@ -82,6 +83,7 @@ class Topic(NamedTuple):
     retention_ms: int = 0
     schemas: tuple[str, ...] = ()
     compatibility: int = Compatibility.BACKWARD
+    visibility: int = Visibility.CONFIRMED
 
     @classmethod
     def from_wire(cls, topic: WireTopic) -> Topic:
