@@ -102,6 +102,38 @@ def test_children_end_with_a_killed_parent(cluster: tuple[Running, dict[str, str
     _wait_gone(children)
 
 
+def test_several_brokers_share_the_queues_of_a_topic(tmp_path: Path) -> None:
+    with up(tmp_path) as (command, environment):
+        litemq("message", "send", "orders", "first", cwd=tmp_path, environment=environment)
+        assert command.stop() == 0
+    with up(tmp_path, "--brokers", "2", LITEMQ_UP_PORT="0") as (command, environment):
+        assert len(_children(command)) == 3
+        described = litemq("topic", "create", "orders", cwd=tmp_path, environment=environment).stdout
+        assert described.startswith("topic orders: 8 queues, 1 message")
+        litemq("message", "send", "parcels", "second", cwd=tmp_path, environment=environment)
+        described = litemq("topic", "describe", "parcels", cwd=tmp_path, environment=environment).stdout
+        assert described.count("broker-1") == described.count("broker-2") == 4
+        assert command.stop() == 0
+    refused = litemq("up", "--brokers", "1", cwd=tmp_path, check=False)
+    assert refused.returncode == EXIT_USAGE
+    assert "litemq-data has the messages of 2 brokers: start with --brokers 2" in refused.stderr
+    with up(tmp_path, LITEMQ_UP_PORT="0") as (command, environment):  # as many as before
+        assert len(_children(command)) == 3
+        for topic, body in (("orders", "first"), ("parcels", "second")):
+            tail = litemq("message", "tail", topic, "--no-follow", cwd=tmp_path, environment=environment)
+            assert body in tail.stdout
+
+
+@pytest.mark.parametrize(
+    ("port", "fault"),
+    [("9875", "9876 is also the NameServer's port"), ("65534", "3 brokers need the ports 65534 … 65536")],
+)
+def test_the_ports_of_several_brokers(tmp_path: Path, port: str, fault: str) -> None:
+    refused = litemq("up", "--brokers", "3", "--port", port, cwd=tmp_path, check=False)
+    assert refused.returncode == EXIT_USAGE
+    assert fault in refused.stderr
+
+
 def test_a_second_one_in_the_same_directory_is_refused(tmp_path: Path, cluster: tuple[Running, dict[str, str]]) -> None:
     command, environment = cluster
     second = litemq("up", cwd=tmp_path, check=False, environment=environment)

@@ -59,8 +59,9 @@ def _cluster(document: Path, folder: Path) -> Iterator[dict[str, str]]:
     """Run the servers that a how-to needs; yield the environment for its code."""
     environment: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
-        if document.parent.name == "howto" and "$ litemq up\n" in document.read_text():
-            environment |= stack.enter_context(up(folder))[1]
+        started = re.search(r"^\$ litemq up(.*)$", document.read_text(), re.MULTILINE)
+        if document.parent.name == "howto" and started is not None:
+            environment |= stack.enter_context(up(folder, *shlex.split(started[1]), LITEMQ_UP_PORT="0"))[1]
         if "import psycopg\n" in document.read_text():
             environment |= stack.enter_context(postgres())
         yield environment
@@ -98,7 +99,7 @@ def _run_commands(document: Path) -> None:
 
 def _run_block(block: str, stack: contextlib.ExitStack) -> None:
     for line, following in pairwise([*block.splitlines(), "$ "]):
-        if line.startswith("$ litemq ") and line != "$ litemq up":
+        if line.startswith("$ litemq ") and not line.startswith("$ litemq up"):
             words = shlex.split(line.removeprefix("$ "))
             if words[1] == "worker":
                 worker = stack.enter_context(running(*words[1:], cwd=Path.cwd(), environment=_settings()))

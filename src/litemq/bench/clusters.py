@@ -17,7 +17,15 @@ from typing import Final, NamedTuple
 from litemq.bench.disk_space import BROKER_ENVIRONMENT
 from litemq.errors import LiteMQError
 
-__all__ = ["RunningBroker", "free_port", "running_broker", "running_broker_on", "running_brokers", "running_cluster"]
+__all__ = [
+    "RunningBroker",
+    "RunningBrokers",
+    "free_port",
+    "running_broker",
+    "running_broker_on",
+    "running_brokers",
+    "running_cluster",
+]
 
 _START_S: Final = 60.0
 _LISTENS: Final = "listening on"
@@ -62,9 +70,16 @@ def running_cluster() -> Iterator[str]:
             yield f"litemq://127.0.0.1:{names}"
 
 
+class RunningBrokers(NamedTuple):
+    """Running brokers of one cluster, with their process ids."""
+
+    url: str
+    pids: tuple[int, ...]
+
+
 @contextlib.contextmanager
-def running_brokers(count: int) -> Iterator[str]:
-    """Run a NameServer and ``count`` brokers; yield the URL."""
+def running_brokers(count: int) -> Iterator[RunningBrokers]:
+    """Run a NameServer and ``count`` brokers."""
     with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder, contextlib.ExitStack() as stack:
         names = f"127.0.0.1:{free_port()}"
         stack.enter_context(
@@ -72,6 +87,7 @@ def running_brokers(count: int) -> Iterator[str]:
                 ["nameserver", "--port", names.rpartition(":")[2], "--data-path", str(Path(folder) / "names")], _LISTENS
             )
         )
+        pids = []
         for number in range(count):
             name = f"broker-{number}"
             command = [
@@ -85,8 +101,8 @@ def running_brokers(count: int) -> Iterator[str]:
                 "--nameserver",
                 names,
             ]
-            stack.enter_context(_running([*command, "--data-path", str(Path(folder) / name)], _LISTENS))
-        yield f"litemq://{names}"
+            pids.append(stack.enter_context(_running([*command, "--data-path", str(Path(folder) / name)], _LISTENS)))
+        yield RunningBrokers(f"litemq://{names}", tuple(pids))
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from litemq import Client
 from litemq.bench.baselines.bare import bare_sync_p99
 from litemq.bench.baselines.bare_loop import measure_bare_loop
 from litemq.bench.baselines.own_server import running
-from litemq.bench.clusters import running_broker, running_cluster
+from litemq.bench.clusters import running_broker, running_brokers, running_cluster
 from litemq.bench.suite import Figure, at_least, at_most
 from litemq.bench.workloads import held_disk
 from litemq.bench.workloads.load import PERCENTILES, LoadResult, measure_consume, measure_latency, measure_send
@@ -37,6 +37,7 @@ _IN_FLIGHT: Final = 32
 _AWAITING: Final = 1024
 _STEADY_RATE: Final = 2_000
 _BUSY_RATE: Final = 10_000
+_BROKER_RATE: Final = 5_000
 _BODY_BYTES: Final = 1024
 _HELD_UP_S: Final = 1.0  # at least one time
 
@@ -44,7 +45,7 @@ _HELD_UP_S: Final = 1.0  # at least one time
 def figures(scale: float) -> list[Figure]:
     """Return the figures of a broker; ``scale`` shortens each measurement."""
     seconds = max(0.3, _SECONDS * scale)
-    return [*_steady_rates(seconds), *_one_per_request(seconds), *_throughput(seconds)]
+    return [*_steady_rates(seconds), *_one_per_request(seconds), *_throughput(seconds), *_more_cores(seconds)]
 
 
 def _steady_rates(seconds: float) -> list[Figure]:
@@ -144,6 +145,15 @@ def _throughput(seconds: float) -> list[Figure]:
             lambda: _consume(seconds),
             at_least(400_000),
         ),
+    ]
+
+
+def _more_cores(seconds: float) -> list[Figure]:
+    one, two = _Brokers(1, seconds), _Brokers(2, seconds)
+    return [
+        Figure("one_broker_cpu", "broker's CPU per message, one broker, 5,000 msg/s, level disk", "µs", one.cpu),
+        Figure("two_brokers_cpu", "the same of two brokers together, 10,000 msg/s", "µs", two.cpu),
+        Figure("two_over_one", "two_brokers_cpu / one_broker_cpu", "×", lambda: two.last / one.last, at_most(1.1)),
     ]
 
 
@@ -259,13 +269,40 @@ class _Steady:
                     size=_BODY_BYTES,
                     seconds=self._seconds,
                     durability="memory" if self._received else "disk",
-                    broker_pid=broker.pid,
+                    broker_pids=(broker.pid,),
                     group_id="bench" if self._received else "",
                 )
             )
         _check(result)
         self.client, self.broker = result.client_cpu_us, result.broker_cpu_us
         self.latency = result.latency_ms or self.latency
+
+
+class _Brokers:
+    """CPU time of several brokers with the queues of one topic, each at the same rate."""
+
+    def __init__(self, count: int, seconds: float) -> None:
+        self._count = count
+        self._seconds = seconds
+        self.last = 1.0
+
+    def cpu(self) -> float:
+        with running_brokers(self._count) as (url, pids):
+            with Client(url) as mq:
+                mq.admin.create_topic("bench")
+            result = run(
+                measure_latency(
+                    url,
+                    rate=self._count * _BROKER_RATE,
+                    size=_BODY_BYTES,
+                    seconds=self._seconds,
+                    durability="disk",
+                    broker_pids=pids,
+                )
+            )
+        _check(result)
+        self.last = result.broker_cpu_us
+        return self.last
 
 
 class _BareLoop:

@@ -12,7 +12,7 @@ import secrets
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -269,15 +269,15 @@ async def measure_latency(
     seconds: float = 10.0,
     durability: Any = None,
     settings: Mapping[str, Any] | None = None,
-    broker_pid: int | None = None,
+    broker_pids: Sequence[int] = (),
     group_id: str = "",
     progress: Progress = lambda _done: None,
 ) -> LoadResult:
     """Measure the time from a message's scheduled send time to its receipt, at a steady ``rate``.
 
     The receiver is a reader, or with ``group_id`` a consumer of that group, which acknowledges each
-    message. This corrects for coordinated omission. With ``broker_pid``, measure the CPU time of
-    that broker and of this process, too (Linux only).
+    message. This corrects for coordinated omission. With ``broker_pids``, measure the CPU time
+    of those brokers together and of this process, too (Linux only).
     """
     total = int(rate * seconds)
     tally = _Tally(total, None, progress)
@@ -313,7 +313,7 @@ async def measure_latency(
         if group_id:
             await asyncio.wait_for(reads.wait(), _MAX_WAIT_S)  # the message that was sent before
         await asyncio.sleep(0.2)  # until its first pulls wait at the brokers
-        pids = () if broker_pid is None else (os.getpid(), broker_pid)
+        pids = (os.getpid(), *broker_pids) if broker_pids else ()
         before = [cpu_seconds(pid) for pid in pids]
         tally.begin()
         await _SteadySender(sending, topic, mark, padding, rate, total, tally).run()
@@ -327,8 +327,8 @@ async def measure_latency(
         if not late:
             await receiver
     if cpu and result.messages:
-        client, broker = (1e6 * seconds / result.messages for seconds in cpu)
-        return replace(result, client_cpu_us=client, broker_cpu_us=broker)
+        client, *brokers = (1e6 * seconds / result.messages for seconds in cpu)
+        return replace(result, client_cpu_us=client, broker_cpu_us=sum(brokers))
     return result
 
 

@@ -72,7 +72,7 @@ class GroupWorkload:
     def unmoved(self) -> float:
         """Return the longest pause of a queue that stays, relative to a quiet group."""
         self._seen = []
-        with running_brokers(_BROKERS) as url:
+        with running_brokers(_BROKERS) as (url, _):
             quiet, events = run(self._work(url))
         return self._compare_gaps(quiet, events)
 

@@ -1,4 +1,4 @@
-"""``litemq up``: a NameServer and a broker on this machine, without configuration."""
+"""``litemq up``: a NameServer and brokers on this machine, without configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
 from litemq.cli.processes.supervision import Child, supervise
 from litemq.cli.rendering.logs import Level
-from litemq.errors import AddressInUseError, StoreLockedError
+from litemq.errors import AddressInUseError, InvalidArgumentError, StoreLockedError
 from litemq.storage.files.lock import DirectoryLock
 
 __all__ = ["app"]
@@ -22,6 +22,8 @@ __all__ = ["app"]
 app = new_noun("up")
 
 _DEFAULT_NAMESERVER: Final = ("127.0.0.1", 9876)
+_MAX_BROKERS: Final = 64
+_MAX_PORT: Final = 65535
 # Added to the shutdown timeout of a child.
 _GRACE_S: Final = 10.0
 
@@ -37,9 +39,23 @@ def up(
     port: Annotated[
         int,
         typer.Option(
-            "--port", envvar=["LITEMQ_UP_PORT", "LITEMQ_BROKER_PORT"], min=0, max=65535, help="Port of the broker."
+            "--port",
+            envvar=["LITEMQ_UP_PORT", "LITEMQ_BROKER_PORT"],
+            min=0,
+            max=65535,
+            help="Port of the first broker; the others follow.",
         ),
     ] = 10911,
+    brokers: Annotated[
+        int | None,
+        typer.Option(
+            "--brokers",
+            min=1,
+            max=_MAX_BROKERS,
+            help="Number of brokers, such as one per processor core; default: as before in DIR, or 1.",
+            show_default=False,
+        ),
+    ] = None,
     nameserver_port: Annotated[
         int,
         typer.Option(
@@ -64,30 +80,28 @@ def up(
     ] = "30s",
     log_level: LogLevel = Level.WARNING,
 ) -> None:
-    """Run a NameServer and a broker for development until Ctrl-C or SIGTERM.
+    """Run a NameServer and brokers for development until Ctrl-C or SIGTERM.
 
-    Topics are created on first use. Both servers stop when this process ends, and if one
-    of them exits, the other one is stopped. The environment variables of `litemq broker` apply.
+    Topics are created on first use, with queues on every broker. All servers stop when this
+    process ends, and if one of them exits, the others are stopped. The environment variables of
+    `litemq broker` apply.
     """
-    if port == nameserver_port:
-        raise typer.BadParameter(f"{port} is also the NameServer's port: choose another one", param_hint="--port")
     shutdown_s = parse_duration(shutdown_timeout)
     common = {"host": host, "insecure": insecure or None}
     nameserver = {**common, "port": nameserver_port, "data_path": str(data / "nameserver")}
     broker = {
         **common,
-        "port": port,
-        "data_path": str(data / "broker"),
         "nameservers": f"{_reachable(host)}:{nameserver_port}",
         "auto_create_topics": True,
         "shutdown_timeout_ms": shutdown_timeout,
     }
     lock = _lock(data)
     try:
+        own = _own_settings(data, _count_brokers(data, brokers), port, nameserver_port)
         supervise(
             [
                 partial(Child, "NameServer", "nameserver", log_level, nameserver),
-                partial(Child, "broker", "broker", log_level, broker),
+                *(partial(Child, name, "broker", log_level, {**broker, **settings}) for name, settings in own.items()),
             ],
             ready=lambda children: _announce(data, children),
             shutdown_s=shutdown_s + _GRACE_S,
@@ -99,6 +113,38 @@ def up(
         ) from None
     finally:
         lock.release()
+
+
+def _count_brokers(data: Path, chosen: int | None) -> int:
+    """Return the number of brokers to start; refuse to leave out one that has data."""
+    known = max([1, *(number for number in range(2, _MAX_BROKERS + 1) if _directory(data, number).exists())])
+    if chosen is not None and chosen < known:
+        raise InvalidArgumentError(
+            f"{data} has the messages of {known} brokers: start with --brokers {known}, or without --brokers"
+        )
+    return chosen or known
+
+
+def _directory(data: Path, number: int) -> Path:
+    return data / ("broker" if number == 1 else f"broker-{number}")
+
+
+def _own_settings(data: Path, count: int, port: int, nameserver_port: int) -> dict[str, dict[str, object]]:
+    """Return the settings in which the brokers differ, by the name that users see."""
+    ports = [port + number if port else 0 for number in range(count)]
+    if nameserver_port in ports:
+        raise typer.BadParameter(
+            f"{nameserver_port} is also the NameServer's port: choose another one", param_hint="--port"
+        )
+    if ports[-1] > _MAX_PORT:
+        raise typer.BadParameter(f"{count} brokers need the ports {port} … {ports[-1]}", param_hint="--port")
+    if count == 1:
+        return {"broker": {"port": port, "data_path": str(_directory(data, 1))}}
+    return {
+        name: {"broker_id": name, "broker_name": name, "port": each, "data_path": str(_directory(data, number))}
+        for number, each in enumerate(ports, 1)
+        for name in (f"broker-{number}",)
+    }
 
 
 def _reachable(host: str) -> str:
