@@ -27,6 +27,17 @@ _MAX_PORT: Final = 65535
 # Added to the shutdown timeout of a child.
 _GRACE_S: Final = 10.0
 
+Brokers = Annotated[
+    int | None,
+    typer.Option(
+        "--brokers",
+        min=1,
+        max=_MAX_BROKERS,
+        help="Number of brokers, such as one per processor core; default: as before in DIR, or 1.",
+        show_default=False,
+    ),
+]
+
 
 @app.command("up")
 def up(
@@ -46,16 +57,7 @@ def up(
             help="Port of the first broker; the others follow.",
         ),
     ] = 10911,
-    brokers: Annotated[
-        int | None,
-        typer.Option(
-            "--brokers",
-            min=1,
-            max=_MAX_BROKERS,
-            help="Number of brokers, such as one per processor core; default: as before in DIR, or 1.",
-            show_default=False,
-        ),
-    ] = None,
+    brokers: Brokers = None,
     nameserver_port: Annotated[
         int,
         typer.Option(
