@@ -14,6 +14,7 @@ from litemq.clock import FakeClock
 from litemq.errors import LiteMQError, OffsetExpiredError
 from litemq.proto.wire_pb2 import FollowRedriveRequest, Opcode, PullRequest, RedriveAnswer, RedriveRequest
 from litemq.storage.disk_store import DiskStore
+from litemq.storage.log.flush import LINGER_S
 from litemq.storage.state import QueueKey
 from litemq.types import Durability
 from support.callers import Asking, records
@@ -171,12 +172,17 @@ async def arrivals(stage: Stage) -> None:
     await leaser.create("orders", 1)
     for number in range(10):
         await leaser.send(records(1, first=number, level=Durability.MEMORY))
-        await asyncio.sleep(0.0019 + stage.scheduler.random.random() * 0.0004)  # when it is synced
+        await asyncio.sleep(_about_the_sync(stage))
         began = stage.clock.wall_ms()
         got = await leaser.ask_for(1, wait_ms=30_000, lease_ms=60_000)
         late = stage.clock.wall_ms() - began
         assert got, "nothing was delivered"
         assert late < 100, f"a message was delivered after {late} ms"
+
+
+def _about_the_sync(stage: Stage) -> float:
+    """Return the seconds from a send at level memory to about its sync."""
+    return LINGER_S + (stage.scheduler.random.random() - 0.25) * 0.0004
 
 
 async def pulls(stage: Stage) -> None:
@@ -185,7 +191,7 @@ async def pulls(stage: Stage) -> None:
     await asking.create("orders", 1)
     for number in range(10):
         await asking.send(records(1, first=number, level=Durability.MEMORY))
-        await asyncio.sleep(0.0019 + stage.scheduler.random.random() * 0.0004)
+        await asyncio.sleep(_about_the_sync(stage))
         began = stage.clock.wall_ms()
         request = PullRequest(topic="orders", queue_id=0, offset=number, max_messages=1, wait_ms=30_000)
         answer = await asking.channel.ask(Opcode.PULL, request.SerializeToString())

@@ -29,10 +29,10 @@ else:
     except ImportError:  # it was not built
         _group_sync = None
 
-__all__ = ["Flusher", "OnFlushed"]
+__all__ = ["LINGER_S", "Flusher", "OnFlushed"]
 
 
-_LINGER_S: Final = 0.02  # while nothing waits for a sync
+LINGER_S: Final = 0.02  # while nothing waits for a sync
 
 OnFlushed = Callable[[StoreFailedError | None], None]
 
@@ -49,9 +49,9 @@ class Flusher:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: _group_sync.GroupSync | SyncThread
         if _group_sync is not None and native.enabled and type(log.disk).fsync is Disk.fsync:
-            self._thread = _group_sync.GroupSync(log.end, _LINGER_S)
+            self._thread = _group_sync.GroupSync(log.end, LINGER_S)
         else:  # disks of tests have their own syncs
-            self._thread = SyncThread(log.end, _LINGER_S, self._sync, self._notify)
+            self._thread = SyncThread(log.end, LINGER_S, self._sync, self._notify)
         log.end_syncs = self._thread.abandon
 
     @property

@@ -120,7 +120,7 @@ def test_closing_flushes_the_remaining_bytes(tmp_path: Path) -> None:
 def test_nothing_is_confirmed_after_the_log_has_failed(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flush, "_LINGER_S", HANG_S)
+    monkeypatch.setattr(flush, "LINGER_S", HANG_S)
     directory = _opened(tmp_path, disk)
     flushed = directory.flusher.flushed
     append(directory, [b"lingers"])
