@@ -35,7 +35,8 @@ class Connection(asyncio.Protocol):
     """A framed connection.
 
     It calls ``on_open`` when the connection is established, ``on_frames`` with the frames that
-    arrived together, and ``on_lost`` with the reason when the connection ends.
+    arrived together, ``on_unfinished`` when only a part of a frame has arrived, and ``on_lost``
+    with the reason when the connection ends.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Connection(asyncio.Protocol):
         *,
         max_frame_bytes: int,
         on_open: Callable[[Connection], None] = lambda _connection: None,
+        on_unfinished: Callable[[], None] = lambda: None,
         budget: FrameBudget | None = None,
     ) -> None:
         """Without a ``budget``, the peer is trusted.
@@ -52,6 +54,7 @@ class Connection(asyncio.Protocol):
         With one, the peer is a stranger until ``admit``: its frames are short, and read one by one.
         """
         self._on_open = on_open
+        self._on_unfinished = on_unfinished
         self._max_frame_bytes = max_frame_bytes
         self._budget = budget
         self._is_stranger = budget is not None
@@ -105,6 +108,7 @@ class Connection(asyncio.Protocol):
             self._frame_since = None
         elif self._frame_since is None:
             self._frame_since, self._frame_bytes = self._loop.time(), reader.buffered
+            self._on_unfinished()
         if budget is None:
             return
         is_long = self._frame_since is not None and reader.needed > FREE_FRAME_BYTES and not self._is_closing

@@ -119,6 +119,7 @@ class FrameServer:
         self._sessions: dict[Connection, Session] = {}
         self._strangers: dict[Connection, None] = {}  # without HELLO, the oldest first
         self._budget = FrameBudget(max(self._limits.max_unfinished_bytes, self._limits.max_frame_bytes + 4))
+        self._has_unfinished = asyncio.Event()  # a handshake or a frame has begun
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -162,6 +163,7 @@ class FrameServer:
             self._on_lost,
             max_frame_bytes=self._limits.max_frame_bytes,
             on_open=self._begin,
+            on_unfinished=self._has_unfinished.set,
             budget=self._budget,
         )
 
@@ -169,6 +171,7 @@ class FrameServer:
         # Not in ``_connect``: if a TLS handshake fails, ``_on_lost`` is never called.
         self._sessions[connection] = Session(connection)
         self._strangers[connection] = None
+        self._has_unfinished.set()
         if len(self._strangers) > self._limits.max_strangers:
             oldest = next(iter(self._strangers))
             del self._strangers[oldest]
@@ -228,6 +231,11 @@ class FrameServer:
         loop = asyncio.get_running_loop()
         handshake, idle = self._limits.handshake_timeout_ms / 1000, self._limits.idle_timeout_ms / 1000
         while True:
+            if not self._strangers and not any(connection.unfinished_bytes for connection in self._sessions):
+                self._has_unfinished.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(idle / 4):
+                        await self._has_unfinished.wait()
             await asyncio.sleep(min(handshake, idle) / 4)
             now = loop.time()
             for connection, session in list(self._sessions.items()):

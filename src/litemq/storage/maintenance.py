@@ -23,6 +23,7 @@ from litemq.storage.writing import StoreWriter
 __all__ = ["Maintenance"]
 
 _STATE_INTERVAL_S: Final = 0.2
+_MAX_REST: Final = 60  # checkpoint intervals; other programs may fill the disk meanwhile
 _RETENTION_INTERVAL_S: Final = 60
 _PAUSE_S: Final = 0.0005
 _CLEAN_AGAIN_S: Final = 60.0  # after a failure: each try adds a snapshot to the log
@@ -71,15 +72,18 @@ class Maintenance:
     def _now(self) -> float:
         return self._parts.clock.elapsed_ns() / 1e9
 
-    def _run(self) -> None:
-        """Do the work that is due. The maintenance thread calls this at each interval."""
+    def _run(self) -> float:
+        """Do the work that is due. The maintenance thread calls this at each interval.
+
+        Return the seconds for which nothing is to be done unless the log grows.
+        """
         if self._log.failure is not None:
-            return
+            return 0.0
         now = self._now()
         if now - self._checkpoint_at < self._config.checkpoint_interval_ms / 1000:
             with self._parts.maintaining:
                 self._parts.state_writer.commit_if_due(self._parts.flusher.flushed)
-            return
+            return 0.0
         self._checkpoint_at = now
         self.watch_disk()  # first: on a full disk, the checkpoint fails until old segments are gone
         self.checkpoint(whole=False)
@@ -90,6 +94,24 @@ class Maintenance:
         if now - self._retention_at >= _RETENTION_INTERVAL_S:
             self._retention_at = now
             self._retain_as_configured()
+        return self._rest()
+
+    def _rest(self) -> float:
+        """Return for how long the thread may rest, and let the writer wake it."""
+        parts, thread, end = self._parts, self._thread, self._log.end
+        done = parts.files.projections
+        if (
+            thread is None
+            or end != min(done.queues_applied, done.index_applied, done.timers_applied, done.state_applied)
+            or parts.disk_refusal is not None
+            or parts.unread_refusal is not None
+        ):
+            return 0.0
+        parts.wake_maintenance = thread.wake
+        if self._log.end != end:  # written before the writer could know
+            parts.wake_maintenance = None
+            return 0.0
+        return _MAX_REST * self._config.checkpoint_interval_ms / 1000
 
     # Projections ---------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.damage import DamageLog
 from litemq.storage.log.flush import Flusher
 from litemq.storage.log.log_directory import LogDirectory
+from litemq.storage.log.segment import Segment
 from litemq.storage.queues.queue_files import QueueFiles
 from litemq.storage.queues.queue_reader import QueueReader
 from litemq.storage.queues.queues import Queues
@@ -57,6 +59,7 @@ class StoreParts:
     damage: DamageLog = field(default_factory=DamageLog)
     disk_refusal: str | None = None  # the error message for producers while the disk is nearly full
     unread_refusal: str | None = None  # the same while unread messages fill the log
+    wake_maintenance: Callable[[], None] | None = None  # while it rests
     is_closed: bool = False  # changed under ``maintaining``
     kept_from: int = 0  # a log offset: retention drops all records before it; changed under ``writing``
     maintaining: threading.RLock = field(init=False)
@@ -75,6 +78,14 @@ class StoreParts:
             raise DiskFullError(self.disk_refusal)
         if self.unread_refusal is not None:
             raise BacklogFullError(self.unread_refusal)
+
+    def on_written(self, segments: list[Segment], *, is_wanted: bool = False) -> None:
+        """Let the flusher and the maintenance follow what was written to ``segments``."""
+        self.flusher.mark_dirty(segments, is_wanted=is_wanted)
+        wake = self.wake_maintenance
+        if wake is not None:
+            self.wake_maintenance = None
+            wake()
 
     def __post_init__(self) -> None:
         self.log, self.flusher = self.files.log, self.files.flusher

@@ -48,7 +48,7 @@ class StoreWriter:
                 for _, event in numbered_events(columns, offsets):
                     parts.timers.place(event, was_half=state.parts.was_half(event))
                     changes.add_event(end, state.place(event))
-            parts.flusher.mark_dirty(dirty)
+            parts.on_written(dirty)
         except BaseException:
             if log.end != before:
                 log.fail("a write was interrupted")
@@ -95,7 +95,7 @@ class StoreWriter:
             producers = state.producers
             touched = producers.add_runs(ProducerRuns(runs, array("q", table))) + producers.expire(time)
             changes.add_sequences(end, touched)
-            parts.flusher.mark_dirty([segment], is_wanted=is_wanted)
+            parts.on_written([segment], is_wanted=is_wanted)
         except BaseException:
             if log.end != before:
                 log.fail("a write was interrupted")

@@ -38,6 +38,28 @@ def _send(store: DiskStore, count: int = 1, size: int = 10, queue: int = 0) -> i
     return end
 
 
+def test_nothing_wakes_up_while_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "_MAX_REST", 100 * HANG_S)
+    store = DiskStore(tmp_path, BY_ITSELF, SystemClock(), host="here")
+    for _ in range(3):
+        end = _send(store)
+        wait_until(lambda: store._parts.wake_maintenance is not None)  # it rests
+        latest = CheckpointFile(READ_ONLY, tmp_path / "checkpoint").latest
+        assert latest is not None
+        assert min(latest.queues_applied, latest.index_applied, latest.timers_applied, latest.state_applied) >= end
+    store.close()  # ends the rest
+
+
+def test_no_rest_while_messages_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "_MAX_REST", 100 * HANG_S)
+    monkeypatch.setattr(Disk, "used_fraction", lambda _disk, _path: 0.99)
+    store = DiskStore(tmp_path, BY_ITSELF, SystemClock(), host="here")
+    wait_until(lambda: store._parts.disk_refusal is not None)
+    monkeypatch.setattr(Disk, "used_fraction", lambda _disk, _path: 0.5)
+    wait_until(lambda: store._parts.disk_refusal is None)
+    store.close()
+
+
 def test_checkpoint_and_state_are_written_in_the_background(tmp_path: Path) -> None:
     store = DiskStore(tmp_path, BY_ITSELF, SystemClock(), host="here", broker_name="broker-7")
     end = _send(store, 5)

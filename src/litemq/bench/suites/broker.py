@@ -16,6 +16,7 @@ from typing import Any, Final
 from litemq import Client
 from litemq.bench.baselines.bare import bare_sync_p99
 from litemq.bench.baselines.bare_loop import measure_bare_loop
+from litemq.bench.baselines.cpu_time import count_wakeups, cpu_seconds
 from litemq.bench.baselines.own_server import running
 from litemq.bench.clusters import running_broker, running_brokers, running_cluster
 from litemq.bench.suite import Figure, at_least, at_most
@@ -39,13 +40,20 @@ _STEADY_RATE: Final = 2_000
 _BUSY_RATE: Final = 10_000
 _BROKER_RATE: Final = 5_000
 _BODY_BYTES: Final = 1024
+_SETTLED_S: Final = 4.0
 _HELD_UP_S: Final = 1.0  # at least one time
 
 
 def figures(scale: float) -> list[Figure]:
     """Return the figures of a broker; ``scale`` shortens each measurement."""
     seconds = max(0.3, _SECONDS * scale)
-    return [*_steady_rates(seconds), *_one_per_request(seconds), *_throughput(seconds), *_more_cores(seconds)]
+    return [
+        *_steady_rates(seconds),
+        *_one_per_request(seconds),
+        *_throughput(seconds),
+        *_more_cores(seconds),
+        *_idle(seconds),
+    ]
 
 
 def _steady_rates(seconds: float) -> list[Figure]:
@@ -154,6 +162,15 @@ def _more_cores(seconds: float) -> list[Figure]:
         Figure("one_broker_cpu", "broker's CPU per message, one broker, 5,000 msg/s, level disk", "µs", one.cpu),
         Figure("two_brokers_cpu", "the same of two brokers together, 10,000 msg/s", "µs", two.cpu),
         Figure("two_over_one", "two_brokers_cpu / one_broker_cpu", "×", lambda: two.last / one.last, at_most(1.1)),
+    ]
+
+
+def _idle(seconds: float) -> list[Figure]:
+    idle = _Idle(seconds)
+    return [
+        Figure("idle_wakeups", "wake-ups of an idle broker's threads; heartbeats need one or two", "1/s", idle.wakeups),
+        Figure("idle_cpu", "CPU of the same", "%", lambda: idle.cpu_percent),
+        Figure("idle_memory", "resident memory of the same", "MB", lambda: idle.megabytes),
     ]
 
 
@@ -276,6 +293,23 @@ class _Steady:
         _check(result)
         self.client, self.broker = result.client_cpu_us, result.broker_cpu_us
         self.latency = result.latency_ms or self.latency
+
+
+class _Idle:
+    """What a broker without clients costs, once it has settled."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.cpu_percent = self.megabytes = 0.0
+
+    def wakeups(self) -> float:
+        with running_broker() as broker:
+            time.sleep(min(_SETTLED_S, self._seconds))
+            cpu, wakeups = cpu_seconds(broker.pid), count_wakeups(broker.pid)
+            time.sleep(self._seconds)
+            self.cpu_percent = 100 * (cpu_seconds(broker.pid) - cpu) / self._seconds
+            self.megabytes = broker.resident_bytes / 1e6
+            return (count_wakeups(broker.pid) - wakeups) / self._seconds
 
 
 class _Brokers:

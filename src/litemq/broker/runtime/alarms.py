@@ -17,7 +17,9 @@ from litemq.clock import Clock
 __all__ = ["Alarms"]
 
 _SLOT_MS: Final = 5
-_MAX_SLEEP_MS: Final = 250  # the clock may have been moved meanwhile
+# The clock may be moved meanwhile, so a sleep ends long before the time.
+_MIN_SLEEP_MS: Final = 250
+_MAX_SLEEP_MS: Final = 5_000
 _LOG = logging.getLogger(__name__)
 
 K = TypeVar("K")
@@ -86,7 +88,8 @@ class Alarms:
         if self._waking is not None:
             self._waking.cancel()
         self._wakes_for = slot
-        wait = min(slot * _SLOT_MS - self._clock.wall_ms(), _MAX_SLEEP_MS)
+        left = slot * _SLOT_MS - self._clock.wall_ms()
+        wait = min(left, max(_MIN_SLEEP_MS, min(left // 8, _MAX_SLEEP_MS)))
         self._waking = self._loop.call_later(max(0, wait) / 1000, self._awake)
 
     def _awake(self) -> None:

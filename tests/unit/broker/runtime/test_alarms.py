@@ -1,5 +1,7 @@
 """Alarms: never early, all due keys together, and errors of one callback do not affect others."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from litemq.broker.runtime import alarms as module
 from litemq.broker.runtime.alarms import Alarms
 from litemq.clock import FakeClock, SystemClock
 from support.waiting import HANG_S
@@ -109,8 +112,9 @@ def test_the_loop_rings_alarms_and_a_callback_may_set_the_next() -> None:
     _run(main)
 
 
-def test_a_moved_clock_is_noticed() -> None:
+def test_a_moved_clock_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
+        monkeypatch.setattr(module, "_MAX_SLEEP_MS", 250)
         clock = FakeClock()
         alarms = Alarms(clock)
         rung = asyncio.Event()
@@ -121,6 +125,33 @@ def test_a_moved_clock_is_noticed() -> None:
         alarms.close()
 
     _run(main)
+
+
+def test_a_distant_alarm_wakes_the_loop_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        alarms = Alarms(clock)
+        sleeps: list[float] = []
+        monkeypatch.setattr(alarms, "_loop", _Recording(sleeps))
+        for due_ms in (3_600_000, 16_000, 1_000, 100):
+            alarms.at(clock.wall_ms() + due_ms, lambda _keys: None, None)
+        assert sleeps == [5.0, 2.0, 0.25, 0.1]
+
+    _run(main)
+
+
+class _Recording:
+    """A loop that records for how long it is to sleep."""
+
+    def __init__(self, sleeps: list[float]) -> None:
+        self._sleeps = sleeps
+
+    def call_later(self, seconds: float, _call: object) -> _Recording:
+        self._sleeps.append(round(seconds, 2))
+        return self
+
+    def cancel(self) -> None:
+        """Do nothing: no call follows."""
 
 
 @given(st.lists(st.tuples(st.integers(-50, 500), st.integers(0, 200)), max_size=30))
