@@ -33,6 +33,7 @@ SUITES: Final = {
     "delivery": "litemq.bench.suites.delivery",
     "format": "litemq.bench.suites.format",
     "names": "litemq.bench.suites.names",
+    "peers": "litemq.bench.suites.peers",
     "spark": "litemq.bench.suites.spark",
     "store": "litemq.bench.suites.store",
     "time": "litemq.bench.suites.time",
@@ -95,6 +96,7 @@ class Measurement:
     def as_json(self) -> dict[str, object]:
         goal = self.figure.goal
         return {
+            "what": self.figure.what,
             "value": self.value,
             "unit": self.figure.unit,
             "goal": None if goal is None else goal.as_json(),

@@ -41,6 +41,7 @@ _BUSY_RATE: Final = 10_000
 _BROKER_RATE: Final = 5_000
 _BODY_BYTES: Final = 1024
 _SETTLED_S: Final = 4.0
+_HEARTBEATS_S: Final = 2.5  # some, once a second
 _HELD_UP_S: Final = 1.0  # at least one time
 
 
@@ -299,7 +300,7 @@ class _Idle:
     """What a broker without clients costs, once it has settled."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self._seconds = max(seconds, _HEARTBEATS_S)
         self.cpu_percent = self.megabytes = 0.0
 
     def wakeups(self) -> float:
