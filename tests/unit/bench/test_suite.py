@@ -36,6 +36,7 @@ def test_goals() -> None:
 def test_json() -> None:
     figure = Figure("a", "a test", "ms", lambda: 1.0, at_most(3))
     assert Measurement(figure, (1, 2, 4)).as_json() == {
+        "what": "a test",
         "value": 2,
         "unit": "ms",
         "goal": {"at_most": 3},
