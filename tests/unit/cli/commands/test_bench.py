@@ -37,8 +37,14 @@ def test_json_is_one_object() -> None:
         "version": __version__,
         "scale": 1.0,
         "figures": {
-            "fast": {"value": 3e6, "unit": "x/s", "goal": {"at_least": 2e6}, "runs": [3e6] * 3},
-            "slow": {"value": 5, "unit": "x/s", "goal": {"at_least": 6}, "runs": [5] * 3},
+            "fast": {
+                "what": "meets its goal",
+                "value": 3e6,
+                "unit": "x/s",
+                "goal": {"at_least": 2e6},
+                "runs": [3e6] * 3,
+            },
+            "slow": {"what": "misses it", "value": 5, "unit": "x/s", "goal": {"at_least": 6}, "runs": [5] * 3},
         },
     }
 
