@@ -78,8 +78,8 @@ class RunningBrokers(NamedTuple):
 
 
 @contextlib.contextmanager
-def running_brokers(count: int) -> Iterator[RunningBrokers]:
-    """Run a NameServer and ``count`` brokers."""
+def running_brokers(count: int, module: str = "litemq") -> Iterator[RunningBrokers]:
+    """Run a NameServer and ``count`` brokers, each the command of ``module``."""
     with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder, contextlib.ExitStack() as stack:
         names = f"127.0.0.1:{free_port()}"
         stack.enter_context(
@@ -101,17 +101,15 @@ def running_brokers(count: int) -> Iterator[RunningBrokers]:
                 "--nameserver",
                 names,
             ]
-            pids.append(stack.enter_context(_running([*command, "--data-path", str(Path(folder) / name)], _LISTENS)))
+            command += ["--data-path", str(Path(folder) / name)]
+            pids.append(stack.enter_context(_running(command, _LISTENS, module)))
         yield RunningBrokers(f"litemq://{names}", tuple(pids))
 
 
 @contextlib.contextmanager
-def running_broker(module: str = "litemq") -> Iterator[RunningBroker]:
-    """Run a NameServer and a new broker, which is the command of ``module``."""
-    with (
-        tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder,
-        _broker_on(Path(folder) / "broker", module) as broker,
-    ):
+def running_broker() -> Iterator[RunningBroker]:
+    """Run a NameServer and a new broker."""
+    with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder, _broker_on(Path(folder) / "broker") as broker:
         yield broker
 
 
@@ -123,12 +121,12 @@ def running_broker_on(data: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _broker_on(data: Path, module: str = "litemq") -> Iterator[RunningBroker]:
+def _broker_on(data: Path) -> Iterator[RunningBroker]:
     with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder:
         names = f"127.0.0.1:{free_port()}"
         server = ["nameserver", "--port", names.rpartition(":")[2], "--data-path", str(Path(folder) / "names")]
         broker = ["broker", "--port", "0", "--nameserver", names, "--data-path", str(data)]
-        with _running(server, _LISTENS), _running(broker, _LISTENS, module) as pid:
+        with _running(server, _LISTENS), _running(broker, _LISTENS) as pid:
             yield RunningBroker(f"litemq://{names}", pid, data)
 
 

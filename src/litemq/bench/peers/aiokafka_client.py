@@ -7,17 +7,11 @@ import importlib
 import logging
 import time
 from array import array
-from collections import deque
-from typing import Any, Final
+from typing import Any
 
-from litemq.bench.peers.peer import AWAITING, BODY, Load, at_rate, await_each
+from litemq.bench.peers.peer import AWAITING, BODY, LATE_S, PENDING, READ, Load, at_rate, await_each, send_batches
 
 __all__ = ["AiokafkaClient"]
-
-_AT_ONCE: Final = 256
-_PENDING: Final = 2048
-_READ: Final = 500
-_LATE_S: Final = 60.0
 
 
 class AiokafkaClient:
@@ -54,29 +48,21 @@ class AiokafkaClient:
 
     async def send_nowait(self, seconds: float) -> Load:
         producer = await self._producer("sent")
-        begin, done = time.perf_counter(), 0
-        pending: deque[list[Any]] = deque()
-        while time.perf_counter() < begin + seconds:
-            pending.append([await producer.send("sent", BODY) for _ in range(_AT_ONCE)])
-            while len(pending) * _AT_ONCE >= _PENDING:
-                done += len(await asyncio.gather(*pending.popleft()))
-        for sends in pending:
-            done += len(await asyncio.gather(*sends))
-        took = time.perf_counter() - begin
+        load = await send_batches(seconds, lambda: producer.send("sent", BODY))
         await producer.stop()
-        return Load(done, took)
+        return load
 
     async def fill(self, messages: int) -> None:
         producer = await self._producer("backlog")
-        for _ in range(0, messages, _PENDING):
-            await asyncio.gather(*[await producer.send("backlog", BODY) for _ in range(_PENDING)])
+        for _ in range(0, messages, PENDING):
+            await asyncio.gather(*[await producer.send("backlog", BODY) for _ in range(PENDING)])
         await producer.stop()
 
     async def consume(self, messages: int) -> Load:
         consumer = await self._consumer("backlog")
         begin, done = 0.0, 0
         while done < messages:
-            for read in (await consumer.getmany(timeout_ms=1000, max_records=_READ)).values():
+            for read in (await consumer.getmany(timeout_ms=1000, max_records=READ)).values():
                 begin = begin or time.perf_counter()
                 done += len([message.value for message in read])
         await consumer.commit()
@@ -98,7 +84,7 @@ class AiokafkaClient:
                     return
 
         receiver = asyncio.create_task(receive())
-        await asyncio.wait_for(reads.wait(), _LATE_S)
+        await asyncio.wait_for(reads.wait(), LATE_S)
         bodies: asyncio.Queue[bytes] = asyncio.Queue()
 
         async def send_all() -> None:
@@ -107,8 +93,8 @@ class AiokafkaClient:
 
         sender = asyncio.create_task(send_all())
         await at_rate(seconds, rate, bodies.put_nowait)
-        await asyncio.wait_for(sender, _LATE_S)
-        await asyncio.wait_for(receiver, _LATE_S)
+        await asyncio.wait_for(sender, LATE_S)
+        await asyncio.wait_for(receiver, LATE_S)
         await producer.stop()
         await consumer.stop()
         return Load(total, seconds, times)

@@ -8,16 +8,12 @@ import importlib
 import threading
 import time
 from array import array
-from typing import Any, Final
+from typing import Any
 
-from litemq.bench.peers.peer import AWAITING, BODY, Load, at_rate
+from litemq.bench.peers.peer import AT_ONCE, AWAITING, BODY, LATE_S, READ, Load, at_rate
 from litemq.errors import LiteMQError
 
 __all__ = ["ConfluentClient"]
-
-_AT_ONCE: Final = 256
-_READ: Final = 500
-_LATE_S: Final = 60.0
 
 
 class ConfluentClient:
@@ -32,13 +28,13 @@ class ConfluentClient:
         admin = importlib.import_module("confluent_kafka.admin")
         client = admin.AdminClient(self._common)  # it must outlive its requests
         for created in client.create_topics([admin.NewTopic(name, 4, 1)]).values():
-            created.result(_LATE_S)
+            created.result(LATE_S)
 
     def _producer(self, topic: str) -> Any:
         self._topic(topic)
         producer = self._kafka.Producer(self._common)
         producer.produce(topic, bytes(8))
-        producer.flush(_LATE_S)
+        producer.flush(LATE_S)
         return producer
 
     def _consumer(self, topic: str) -> Any:
@@ -63,7 +59,7 @@ class ConfluentClient:
                 producer.produce(topic, BODY, on_delivery=functools.partial(delivered, sent_at=clock()))
                 in_flight += 1
             producer.poll(0.1)
-        producer.flush(_LATE_S)
+        producer.flush(LATE_S)
         return Load(len(times), time.perf_counter() - begin, times)
 
     async def send_nowait(self, seconds: float) -> Load:
@@ -76,13 +72,13 @@ class ConfluentClient:
 
         begin = time.perf_counter()
         while time.perf_counter() < begin + seconds:
-            for _ in range(_AT_ONCE):
+            for _ in range(AT_ONCE):
                 try:
                     producer.produce("sent", BODY, on_delivery=delivered)
                 except BufferError:
                     producer.poll(0.01)
             producer.poll(0)
-        producer.flush(_LATE_S)
+        producer.flush(LATE_S)
         return Load(done, time.perf_counter() - begin)
 
     async def fill(self, messages: int) -> None:
@@ -94,12 +90,12 @@ class ConfluentClient:
                 sent += 1
             except BufferError:
                 producer.poll(0.01)
-        producer.flush(_LATE_S)
+        producer.flush(LATE_S)
 
     async def consume(self, messages: int) -> Load:
         consumer, begin, done = self._consumer("backlog"), 0.0, 0
         while done < messages:
-            read = consumer.consume(_READ, _LATE_S)
+            read = consumer.consume(READ, LATE_S)
             begin = begin or time.perf_counter()
             for message in read:
                 _check(message.error())
@@ -116,7 +112,7 @@ class ConfluentClient:
 
         def receive() -> None:
             while len(times) < total:
-                message = consumer.poll(_LATE_S)
+                message = consumer.poll(LATE_S)
                 if message is None:
                     return
                 due = int.from_bytes(message.value()[:8], "little")
@@ -126,15 +122,15 @@ class ConfluentClient:
 
         receiver = threading.Thread(target=receive, daemon=True)
         receiver.start()
-        await asyncio.to_thread(reads.wait, _LATE_S)
+        await asyncio.to_thread(reads.wait, LATE_S)
 
         def send(body: bytes) -> None:
             producer.produce("steady", body)
             producer.poll(0)
 
         await at_rate(seconds, rate, send)
-        producer.flush(_LATE_S)
-        await asyncio.to_thread(receiver.join, _LATE_S)
+        producer.flush(LATE_S)
+        await asyncio.to_thread(receiver.join, LATE_S)
         consumer.close()
         return Load(len(times), seconds, times)
 

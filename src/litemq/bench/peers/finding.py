@@ -6,7 +6,8 @@ import importlib.metadata
 import importlib.util
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,15 +18,19 @@ from litemq.bench.peers.aiokafka_client import AiokafkaClient
 from litemq.bench.peers.confluent_client import ConfluentClient
 from litemq.bench.peers.litemq_client import LiteMQClient
 from litemq.bench.peers.nats_client import NatsClient
-from litemq.bench.peers.peer import Peer, Workload
+from litemq.bench.peers.peer import Peer, PeerClient, RunningServer, Workload
 from litemq.bench.peers.redis_client import RedisClient
 
-__all__ = ["find_peers"]
+__all__ = ["find_peer", "find_peers"]
 
+_WRITTEN: Final = "acknowledged when it is written"
+_SYNCED: Final = "acknowledged when it is synced"
 _JVM_S: Final = 6.0  # until the hot code of a JVM is compiled
 _NATS_SYNCS_SINCE: Final = [2, 10]  # earlier versions cannot sync each message
 # What a peer that syncs each message is measured with: reading does not depend on it.
 _OF_SENDS: Final[tuple[Workload, ...]] = ("awaited", "send_nowait", "steady")
+
+Serve = Callable[..., AbstractContextManager[RunningServer]]  # takes ``fsync``
 
 
 def find_peers() -> list[Peer]:
@@ -33,17 +38,22 @@ def find_peers() -> list[Peer]:
     return [*_litemq(), *_redis(), *_nats(), *_kafka()]
 
 
+def find_peer(name: str) -> Peer | None:
+    """Return the peer ``name``, or ``None`` if it is not installed."""
+    return next((peer for peer in find_peers() if peer.name == name), None)
+
+
 def _litemq() -> Iterator[Peer]:
     yield Peer(
         "litemq_memory",
-        f"LiteMQ {__version__}, durability memory: acknowledged when it is written",
+        f"LiteMQ {__version__}, durability memory: {_WRITTEN}",
         "memory",
         servers.litemq,
         partial(LiteMQClient, promise="memory"),
     )
     yield Peer(
         "litemq_disk",
-        f"LiteMQ {__version__}, durability disk: acknowledged when it is synced",
+        f"LiteMQ {__version__}, durability disk: {_SYNCED}",
         "disk",
         servers.litemq,
         partial(LiteMQClient, promise="disk"),
@@ -53,24 +63,11 @@ def _litemq() -> Iterator[Peer]:
 
 def _redis() -> Iterator[Peer]:
     program, client = servers.find_server("redis-server"), _client("redis")
-    if program is None or client is None:
-        return
-    what = f"Redis {_version(program)}, streams, redis-py {client}"
-    yield Peer(
-        "redis",
-        f"{what}, appendfsync everysec: acknowledged when it is in memory and written",
-        "memory",
-        partial(servers.redis, fsync=False),
-        RedisClient,
-    )
-    yield Peer(
-        "redis_fsync",
-        f"{what}, appendfsync always: acknowledged when it is synced",
-        "disk",
-        partial(servers.redis, fsync=True),
-        RedisClient,
-        _OF_SENDS,
-    )
+    if program is not None and client is not None:
+        what = f"Redis {_version(program)}, streams, redis-py {client}"
+        everysec = "appendfsync everysec: acknowledged when it is in memory and written"
+        yield _unsynced("redis", f"{what}, {everysec}", servers.redis, RedisClient)
+        yield _synced("redis", f"{what}, appendfsync always", servers.redis, RedisClient)
 
 
 def _nats() -> Iterator[Peer]:
@@ -79,58 +76,33 @@ def _nats() -> Iterator[Peer]:
         return
     version = _version(program)
     what = f"NATS {version}, JetStream on files, nats-py {client}"
-    yield Peer(
-        "nats",
-        f"{what}, synced every 2 minutes: acknowledged when it is written",
-        "memory",
-        partial(servers.nats, fsync=False),
-        NatsClient,
-    )
-    if [int(part) for part in re.findall(r"\d+", version)] < _NATS_SYNCS_SINCE:
-        return
-    yield Peer(
-        "nats_fsync",
-        f"{what}, sync_interval always: acknowledged when it is synced",
-        "disk",
-        partial(servers.nats, fsync=True),
-        NatsClient,
-        _OF_SENDS,
-    )
+    yield _unsynced("nats", f"{what}, synced every 2 minutes: {_WRITTEN}", servers.nats, NatsClient)
+    if [int(part) for part in re.findall(r"\d+", version)] >= _NATS_SYNCS_SINCE:
+        yield _synced("nats", f"{what}, sync_interval always", servers.nats, NatsClient)
 
 
 def _kafka() -> Iterator[Peer]:
     jars = servers.kafka_jars()
     if jars is None:
         return
-    what = f"Kafka {_kafka_version(jars)}"
+    what, serve = f"Kafka {_kafka_version(jars)}", partial(servers.kafka, jars)
     confluent, aiokafka = _client("confluent-kafka", "confluent_kafka"), _client("aiokafka")
     if confluent is not None:
-        yield Peer(
-            "kafka",
-            f"{what}, confluent-kafka {confluent}, acks all: acknowledged when it is written",
-            "memory",
-            partial(servers.kafka, jars, fsync=False),
-            ConfluentClient,
-            warm_up_s=_JVM_S,
-        )
-        yield Peer(
-            "kafka_fsync",
-            f"{what}, confluent-kafka {confluent}, flush.messages 1: acknowledged when it is synced",
-            "disk",
-            partial(servers.kafka, jars, fsync=True),
-            ConfluentClient,
-            _OF_SENDS,
-            _JVM_S,
-        )
+        client = f"{what}, confluent-kafka {confluent}"
+        yield _unsynced("kafka", f"{client}, acks all: {_WRITTEN}", serve, ConfluentClient, _JVM_S)
+        yield _synced("kafka", f"{client}, flush.messages 1", serve, ConfluentClient, _JVM_S)
     if aiokafka is not None:
-        yield Peer(
-            "kafka_aiokafka",
-            f"{what}, aiokafka {aiokafka}, acks all: acknowledged when it is written",
-            "memory",
-            partial(servers.kafka, jars, fsync=False),
-            AiokafkaClient,
-            warm_up_s=_JVM_S,
-        )
+        client = f"{what}, aiokafka {aiokafka}"
+        yield _unsynced("kafka_aiokafka", f"{client}, acks all: {_WRITTEN}", serve, AiokafkaClient, _JVM_S)
+
+
+def _unsynced(name: str, what: str, serve: Serve, connect: Callable[[str], PeerClient], warm_up_s: float = 1.0) -> Peer:
+    return Peer(name, what, "memory", partial(serve, fsync=False), connect, warm_up_s=warm_up_s)
+
+
+def _synced(name: str, what: str, serve: Serve, connect: Callable[[str], PeerClient], warm_up_s: float = 1.0) -> Peer:
+    said = f"{what}: {_SYNCED}"
+    return Peer(f"{name}_fsync", said, "disk", partial(serve, fsync=True), connect, _OF_SENDS, warm_up_s)
 
 
 def _client(distribution: str, module: str = "") -> str | None:

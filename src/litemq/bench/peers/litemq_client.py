@@ -6,17 +6,12 @@ import asyncio
 import time
 from array import array
 from collections import deque
-from typing import Any, Final
+from typing import Any
 
 from litemq import AsyncClient
-from litemq.bench.peers.peer import AWAITING, BODY, Load, Promise, at_rate, await_each
+from litemq.bench.peers.peer import AT_ONCE, AWAITING, BODY, LATE_S, PENDING, READ, Load, Promise, at_rate, await_each
 
 __all__ = ["LiteMQClient"]
-
-_AT_ONCE: Final = 256
-_PENDING: Final = 2048
-_READ: Final = 500
-_LATE_S: Final = 60.0
 
 
 class LiteMQClient:
@@ -40,9 +35,9 @@ class LiteMQClient:
             begin, done = time.perf_counter(), 0
             pending: deque[list[Any]] = deque()
             while time.perf_counter() < begin + seconds:
-                pending.append([mq.send_nowait("sent", BODY) for _ in range(_AT_ONCE)])
+                pending.append([mq.send_nowait("sent", BODY) for _ in range(AT_ONCE)])
                 await asyncio.sleep(0)
-                while len(pending) * _AT_ONCE >= _PENDING:
+                while len(pending) * AT_ONCE >= PENDING:
                     done += await _settled(pending.popleft())
             for sends in pending:
                 done += await _settled(sends)
@@ -51,11 +46,11 @@ class LiteMQClient:
     async def fill(self, messages: int) -> None:
         async with self._client() as mq:
             await mq.admin.create_topic("backlog")
-            for _ in range(0, messages, _PENDING):
-                await asyncio.gather(*[mq.send_nowait("backlog", BODY) for _ in range(_PENDING)])
+            for _ in range(0, messages, PENDING):
+                await asyncio.gather(*[mq.send_nowait("backlog", BODY) for _ in range(PENDING)])
 
     async def consume(self, messages: int) -> Load:
-        async with self._client() as mq, mq.consumer("backlog", group_id="bench", max_poll_records=_READ) as consumer:
+        async with self._client() as mq, mq.consumer("backlog", group_id="bench", max_poll_records=READ) as consumer:
             begin, done = 0.0, 0
             async for message in consumer:
                 begin = begin or time.perf_counter()
@@ -85,9 +80,9 @@ class LiteMQClient:
                             return
 
                 receiver = asyncio.create_task(receive())
-                await asyncio.wait_for(reads.wait(), _LATE_S)
+                await asyncio.wait_for(reads.wait(), LATE_S)
                 await at_rate(seconds, rate, lambda body: sending.send_nowait("steady", body))
-                await asyncio.wait_for(receiver, _LATE_S)
+                await asyncio.wait_for(receiver, LATE_S)
         return Load(total, seconds, times)
 
 

@@ -6,32 +6,28 @@ import asyncio
 import importlib
 import time
 from array import array
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
-from litemq.bench.peers.peer import AWAITING, BODY, Load, at_rate, await_each
+from litemq.bench.peers.peer import AWAITING, BODY, LATE_S, PENDING, READ, Load, at_rate, await_each, send_batches
 
 __all__ = ["NatsClient"]
-
-_AT_ONCE: Final = 256
-_PENDING: Final = 2048
-_READ: Final = 500
-_LATE_S: Final = 60.0
 
 
 class NatsClient:
     """``PeerClient`` over ``nats``."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, read: int = READ) -> None:
+        """``read``: messages that are fetched together."""
         self._url = url
+        self._read = read
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[tuple[Any, Any]]:
         connection = await importlib.import_module("nats").connect(self._url)
         try:
-            yield connection, connection.jetstream(publish_async_max_pending=_PENDING)
+            yield connection, connection.jetstream(publish_async_max_pending=PENDING)
         finally:
             await connection.close()
 
@@ -43,30 +39,22 @@ class NatsClient:
     async def send_nowait(self, seconds: float) -> Load:
         async with self._connection() as (_, stream):
             await stream.add_stream(name="sent", subjects=["sent"])
-            begin, done = time.perf_counter(), 0
-            pending: deque[list[Any]] = deque()
-            while time.perf_counter() < begin + seconds:
-                pending.append([await stream.publish_async("sent", BODY, wait_stall=10) for _ in range(_AT_ONCE)])
-                while len(pending) * _AT_ONCE >= _PENDING:
-                    done += len(await asyncio.gather(*pending.popleft()))
-            for sends in pending:
-                done += len(await asyncio.gather(*sends))
-            return Load(done, time.perf_counter() - begin)
+            return await send_batches(seconds, lambda: stream.publish_async("sent", BODY, wait_stall=10))
 
     async def fill(self, messages: int) -> None:
         async with self._connection() as (connection, stream):
             await stream.add_stream(name="backlog", subjects=["backlog"])
-            for at in range(0, messages, _PENDING):
-                for _ in range(min(_PENDING, messages - at) - 1):
+            for at in range(0, messages, PENDING):
+                for _ in range(min(PENDING, messages - at) - 1):
                     await connection.publish("backlog", BODY)
-                await stream.publish("backlog", BODY, timeout=_LATE_S)
+                await stream.publish("backlog", BODY, timeout=LATE_S)
 
     async def consume(self, messages: int) -> Load:
         async with self._connection() as (connection, stream):
             subscription = await stream.pull_subscribe("backlog", durable="bench")
             begin, done = time.perf_counter(), 0
             while done < messages:
-                fetched = await subscription.fetch(_READ, timeout=_LATE_S)
+                fetched = await subscription.fetch(self._read, timeout=LATE_S)
                 for message in fetched:
                     await message.ack()
                 done += len(fetched)
@@ -95,6 +83,6 @@ class NatsClient:
 
             sender = asyncio.create_task(send_all())
             await at_rate(seconds, rate, bodies.put_nowait)
-            await asyncio.wait_for(sender, _LATE_S)
-            await asyncio.wait_for(complete.wait(), _LATE_S)
+            await asyncio.wait_for(sender, LATE_S)
+            await asyncio.wait_for(complete.wait(), LATE_S)
         return Load(total, seconds, times)

@@ -6,6 +6,7 @@ import asyncio
 import resource
 import time
 from array import array
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -19,8 +20,12 @@ from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 
 __all__ = [
+    "AT_ONCE",
     "AWAITING",
     "BODY",
+    "LATE_S",
+    "PENDING",
+    "READ",
     "Load",
     "Measured",
     "Peer",
@@ -31,6 +36,7 @@ __all__ = [
     "at_rate",
     "await_each",
     "measure",
+    "send_batches",
 ]
 
 Promise = Literal["memory", "disk"]  # what an acknowledged message survives: the process, or a power cut
@@ -38,6 +44,10 @@ Workload = Literal["awaited", "send_nowait", "consume", "steady"]
 
 BODY: Final = bytes(range(256)) * 4  # 1 KiB
 AWAITING: Final = 256  # sends that are awaited at the same time
+AT_ONCE: Final = 256  # messages that a client sends together
+PENDING: Final = 2048  # sent messages that are not acknowledged
+READ: Final = 500  # messages that a client reads together
+LATE_S: Final = 60.0
 _TURN_S: Final = 0.001
 _QUIET_MS: Final = 5.0
 _QUIET_TRIES: Final = 10
@@ -178,6 +188,19 @@ async def await_each(seconds: float, sends: Sequence[Callable[[], Awaitable[obje
     begin = time.perf_counter()
     await asyncio.gather(*map(repeat, sends))
     return Load(len(times), time.perf_counter() - begin, times)
+
+
+async def send_batches(seconds: float, send: Callable[[], Awaitable[Awaitable[object]]]) -> Load:
+    """Call ``send`` ``AT_ONCE`` times in turn, with ``PENDING`` messages not acknowledged."""
+    begin, done = time.perf_counter(), 0
+    pending: deque[list[Awaitable[object]]] = deque()
+    while time.perf_counter() < begin + seconds:
+        pending.append([await send() for _ in range(AT_ONCE)])
+        while len(pending) * AT_ONCE >= PENDING:
+            done += len(await asyncio.gather(*pending.popleft()))
+    for sends in pending:
+        done += len(await asyncio.gather(*sends))
+    return Load(done, time.perf_counter() - begin)
 
 
 async def at_rate(seconds: float, rate: float, send: Callable[[bytes], object]) -> int:

@@ -9,14 +9,11 @@ import time
 from array import array
 from typing import Any, Final
 
-from litemq.bench.peers.peer import AWAITING, BODY, Load, at_rate, await_each
+from litemq.bench.peers.peer import AT_ONCE, AWAITING, BODY, LATE_S, READ, Load, at_rate, await_each
 
 __all__ = ["RedisClient"]
 
 _PIPELINES: Final = 8
-_AT_ONCE: Final = 256  # in a pipeline
-_READ: Final = 500
-_LATE_S: Final = 60.0
 
 
 class RedisClient:
@@ -42,23 +39,23 @@ class RedisClient:
             async def repeat() -> None:
                 nonlocal done
                 while time.perf_counter() < begin + seconds:
-                    await _add_many(client, "sent", _AT_ONCE)
-                    done += _AT_ONCE
+                    await _add_many(client, "sent", AT_ONCE)
+                    done += AT_ONCE
 
             await asyncio.gather(*(repeat() for _ in range(_PIPELINES)))
             return Load(done, time.perf_counter() - begin)
 
     async def fill(self, messages: int) -> None:
         async with self._client(1) as client:
-            for at in range(0, messages, _AT_ONCE):
-                await _add_many(client, "backlog", min(_AT_ONCE, messages - at))
+            for at in range(0, messages, AT_ONCE):
+                await _add_many(client, "backlog", min(AT_ONCE, messages - at))
 
     async def consume(self, messages: int) -> Load:
         async with self._client(1) as client:
             await client.xgroup_create("backlog", "bench", id="0")
             begin, done = time.perf_counter(), 0
             while done < messages:
-                for _, entries in await client.xreadgroup("bench", "me", {"backlog": ">"}, count=_READ):
+                for _, entries in await client.xreadgroup("bench", "me", {"backlog": ">"}, count=READ):
                     await client.xack("backlog", "bench", *[entry for entry, _ in entries])
                     done += len(entries)
             return Load(done, time.perf_counter() - begin)
@@ -71,7 +68,7 @@ class RedisClient:
 
             async def receive() -> None:
                 while len(times) < total:
-                    read = await receiving.xreadgroup("bench", "me", {"steady": ">"}, count=_READ, block=5000)
+                    read = await receiving.xreadgroup("bench", "me", {"steady": ">"}, count=READ, block=5000)
                     now = time.perf_counter_ns()
                     for _, entries in read:
                         times.extend([now - int.from_bytes(fields[b"b"][:8], "little") for _, fields in entries])
@@ -87,7 +84,7 @@ class RedisClient:
                 sent.add_done_callback(sends.discard)
 
             await at_rate(seconds, rate, send)
-            await asyncio.wait_for(receiver, _LATE_S)
+            await asyncio.wait_for(receiver, LATE_S)
             await asyncio.gather(*sends)
         return Load(total, seconds, times)
 

@@ -158,11 +158,11 @@ def _throughput(seconds: float) -> list[Figure]:
 
 
 def _more_cores(seconds: float) -> list[Figure]:
-    one, two = _Brokers(1, seconds), _Brokers(2, seconds)
+    one, two = (_Steady(count * _BROKER_RATE, seconds, brokers=count) for count in (1, 2))
     return [
-        Figure("one_broker_cpu", "broker's CPU per message, one broker, 5,000 msg/s, level disk", "µs", one.cpu),
-        Figure("two_brokers_cpu", "the same of two brokers together, 10,000 msg/s", "µs", two.cpu),
-        Figure("two_over_one", "two_brokers_cpu / one_broker_cpu", "×", lambda: two.last / one.last, at_most(1.1)),
+        Figure("one_broker_cpu", "broker's CPU per message, one broker, 5,000 msg/s, level disk", "µs", one.broker_cpu),
+        Figure("two_brokers_cpu", "the same of two brokers together, 10,000 msg/s", "µs", two.broker_cpu),
+        Figure("two_over_one", "two_brokers_cpu / one_broker_cpu", "×", lambda: two.broker / one.broker, at_most(1.1)),
     ]
 
 
@@ -260,8 +260,11 @@ class _Steady:
     ``received``.
     """
 
-    def __init__(self, rate: float, seconds: float, *, received: bool = False, module: str = "litemq") -> None:
+    def __init__(
+        self, rate: float, seconds: float, *, received: bool = False, module: str = "litemq", brokers: int = 1
+    ) -> None:
         self._rate = rate
+        self._brokers = brokers
         self._seconds = seconds
         self._received = received
         self._module = module
@@ -277,17 +280,17 @@ class _Steady:
         return self.latency[99.0]
 
     def _measure(self) -> None:
-        with running_broker(self._module) as broker:
-            with Client(broker.url) as mq:
+        with running_brokers(self._brokers, self._module) as (url, pids):
+            with Client(url) as mq:
                 mq.admin.create_topic("bench", visibility="received" if self._received else "confirmed")
             result = run(
                 measure_latency(
-                    broker.url,
+                    url,
                     rate=self._rate,
                     size=_BODY_BYTES,
                     seconds=self._seconds,
                     durability="memory" if self._received else "disk",
-                    broker_pids=(broker.pid,),
+                    broker_pids=pids,
                     group_id="bench" if self._received else "",
                 )
             )
@@ -311,33 +314,6 @@ class _Idle:
             self.cpu_percent = 100 * (cpu_seconds(broker.pid) - cpu) / self._seconds
             self.megabytes = broker.resident_bytes / 1e6
             return (count_wakeups(broker.pid) - wakeups) / self._seconds
-
-
-class _Brokers:
-    """CPU time of several brokers with the queues of one topic, each at the same rate."""
-
-    def __init__(self, count: int, seconds: float) -> None:
-        self._count = count
-        self._seconds = seconds
-        self.last = 1.0
-
-    def cpu(self) -> float:
-        with running_brokers(self._count) as (url, pids):
-            with Client(url) as mq:
-                mq.admin.create_topic("bench")
-            result = run(
-                measure_latency(
-                    url,
-                    rate=self._count * _BROKER_RATE,
-                    size=_BODY_BYTES,
-                    seconds=self._seconds,
-                    durability="disk",
-                    broker_pids=pids,
-                )
-            )
-        _check(result)
-        self.last = result.broker_cpu_us
-        return self.last
 
 
 class _BareLoop:

@@ -14,8 +14,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from litemq import AsyncClient
-from litemq.bench.baselines import nats
 from litemq.bench.clusters import running_cluster
+from litemq.bench.peers.finding import find_peer
+from litemq.bench.peers.nats_client import NatsClient
+from litemq.bench.peers.peer import Peer
 from litemq.bench.suite import Figure, at_least, at_most
 from litemq.bench.workloads.filters import fill_for_filter, measure_filter
 from litemq.bench.workloads.members import GroupWorkload
@@ -27,6 +29,7 @@ from litemq.net.event_loop import run
 __all__ = ["figures"]
 
 _BODY: Final = secrets.token_bytes(1024)
+_FETCHED: Final = 100
 _MESSAGES: Final = 200_000
 _BATCH: Final = 500
 _ONE_BY_ONE: Final = 256  # concurrent callers
@@ -104,8 +107,9 @@ def figures(scale: float) -> list[Figure]:
             at_most(1),
         ),
     ]
-    if nats.is_installed():
-        peer = _NatsRate(messages // 4)
+    nats = find_peer("nats")
+    if nats is not None:
+        peer = _NatsRate(nats, messages // 4)
         found[2:2] = [
             Figure("nats_fetch_ack", "NATS JetStream, nats-py: fetch 100, acknowledge each", "msg/s", peer.rate),
             Figure(
@@ -191,13 +195,20 @@ class _Leases:
 class _NatsRate:
     """The rate of fetching and acknowledging with NATS JetStream."""
 
-    def __init__(self, messages: int) -> None:
+    def __init__(self, peer: Peer, messages: int) -> None:
+        self._peer = peer
         self._messages = messages
         self.last = 1.0
 
     def rate(self) -> float:
-        self.last = nats.fetch_and_ack_rate(self._messages, _BODY)
+        with self._peer.serve() as server:
+            self.last = asyncio.run(self._fetch(NatsClient(server.address, _FETCHED)))
         return self.last
+
+    async def _fetch(self, client: NatsClient) -> float:
+        await client.fill(self._messages)
+        load = await client.consume(self._messages)
+        return load.messages / load.seconds
 
 
 def _in_flight(scale: float) -> float:
