@@ -12,6 +12,7 @@ import pytest
 
 import litemq
 from litemq.client.handlers.task_results import RESULTS_TOPIC
+from litemq.client.sync.tasks import Task
 from litemq.errors import InvalidArgumentError, ResultTimeoutError, SerializationError, TaskFailedError
 from support.engines import Engine
 from support.waiting import HANG_S
@@ -122,7 +123,7 @@ async def test_a_call_without_a_result(engine: Engine, topic: str) -> None:
 def test_the_synchronous_client(engine: Engine, topic: str) -> None:
     with engine.sync_client() as mq, engine.sync_client() as worker:
 
-        def declare(client: litemq.Client) -> "litemq.client.sync.tasks.Task[[int], int]":
+        def declare(client: litemq.Client) -> Task[[int], int]:
             @client.task(topic=topic, group_id=topic)
             def double(number: int) -> int:
                 return 2 * number

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from litemq.client.admin import AsyncAdmin
 from litemq.client.config import (
@@ -31,7 +31,6 @@ from litemq.client.extensions.middleware import Publish
 from litemq.client.handlers.app import AsyncApp
 from litemq.client.handlers.subscription import Subscription
 from litemq.client.jobs.jobs import Jobs
-from litemq.client.messages.delivery_options import NO_OPTIONS, delivery_options, with_batch_id
 from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 from litemq.client.messages.serializers import Serializer, Serializers
 from litemq.client.publishing import Publisher
@@ -40,12 +39,10 @@ from litemq.client.transactions.client_api import TransactionApi
 from litemq.client.transactions.half_messages import HalfMessages
 from litemq.client.transactions.listener_registry import ListenerRegistry
 from litemq.client.typed_topics.client_api import TypedTopicApi
-from litemq.errors import BufferFullError, ClientClosedError
-from litemq.types import BodyCodec, check_name
+from litemq.errors import ClientClosedError
+from litemq.types import check_name
 
 __all__ = ["AsyncClient"]
-
-_NO_CODEC: Final = BodyCodec.NONE
 
 
 class AsyncClient(TypedTopicApi, AsyncApp, ConsumingApi, TransactionApi):
@@ -306,36 +303,18 @@ class AsyncClient(TypedTopicApi, AsyncApp, ConsumingApi, TransactionApi):
             ClientClosedError: The client is not open.
         """
         publisher = self._publisher or self._opened_publisher()
-        if publisher.is_observed:
-            timing = (delay, deliver_at, ttl, priority, delay_level)
-            message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, *timing, batch_id)
-            return await publisher.publish(topic, message, durability)
-        delivery = NO_OPTIONS
-        is_delayed = delay is not None or deliver_at is not None or delay_level is not None
-        if is_delayed or ttl is not None or priority is not None:
-            delivery = delivery_options(publisher.engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
-        if batch_id:
-            properties = with_batch_id(properties, batch_id)
-        is_plain = (
-            type(body) is bytes
-            and type(topic) is str
-            and publisher.is_plain
-            and durability is None
-            and delivery is NO_OPTIONS
-            and not (tags or keys or properties)
-        )
-        while True:
-            try:
-                if is_plain:
-                    waiter = publisher.engine_post(
-                        topic, body, _NO_CODEC, "", (), (), (), ordering_key, publisher.level
-                    )
-                else:
-                    waiter = publisher.post(topic, body, tags, keys, properties, ordering_key, durability, delivery)
-            except BufferFullError:
-                await publisher.engine.wait_for_buffer()
-            else:
-                return await waiter
+        add = publisher.add_plain.get(topic) if type(topic) is str else None
+        if (
+            add is not None
+            and not (tags or keys or properties or ordering_key or batch_id)
+            and (durability is None and delay is None and deliver_at is None)
+            and (ttl is None and priority is None and delay_level is None)
+            and (waiter := add(body)) is not None
+        ):
+            return await waiter
+        timing = (delay, deliver_at, ttl, priority, delay_level)
+        options = (tags, keys, properties, ordering_key, durability, *timing, batch_id)
+        return await publisher.send(topic, body, options)
 
     def send_nowait(
         self,
@@ -372,26 +351,18 @@ class AsyncClient(TypedTopicApi, AsyncApp, ConsumingApi, TransactionApi):
             ClientClosedError: The client is not open.
         """
         publisher = self._publisher or self._opened_publisher()
-        if publisher.is_observed:
-            timing = (delay, deliver_at, ttl, priority, delay_level)
-            message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, *timing, batch_id)
-            return asyncio.ensure_future(publisher.publish(topic, message, durability))
-        delivery = NO_OPTIONS
-        is_delayed = delay is not None or deliver_at is not None or delay_level is not None
-        if is_delayed or ttl is not None or priority is not None:
-            delivery = delivery_options(publisher.engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
-        if batch_id:
-            properties = with_batch_id(properties, batch_id)
+        add = publisher.add_plain.get(topic) if type(topic) is str else None
         if (
-            type(body) is bytes
-            and type(topic) is str
-            and publisher.is_plain
-            and durability is None
-            and delivery is NO_OPTIONS
-            and not (tags or keys or properties)
+            add is not None
+            and not (tags or keys or properties or ordering_key or batch_id)
+            and (durability is None and delay is None and deliver_at is None)
+            and (ttl is None and priority is None and delay_level is None)
+            and (waiter := add(body)) is not None
         ):
-            return publisher.engine_post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, publisher.level)
-        return publisher.post(topic, body, tags, keys, properties, ordering_key, durability, delivery)
+            return waiter
+        timing = (delay, deliver_at, ttl, priority, delay_level)
+        options = (tags, keys, properties, ordering_key, durability, *timing, batch_id)
+        return publisher.send_nowait(topic, body, options)
 
     async def send_batch(
         self, topic: str, messages: Sequence[OutgoingMessage | bytes | str], *, durability: DurabilityName | None = None

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from litemq.client.config import ClientConfig, DurabilityName, durability_level
-from litemq.client.engine.engine import Engine
+from litemq.client.engine.engine import AddPlain, Engine
 from litemq.client.extensions.middleware import Middleware, Publish, wrap_publish
 from litemq.client.extensions.plugins import Plugins
 from litemq.client.labels import property_pairs, strings
 from litemq.client.messages.body_compression import BodyCompression
 from litemq.client.messages.delivery_options import NO_OPTIONS, DeliveryOptions, delivery_options, with_batch_id
 from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
+from litemq.client.messages.send_options import GivenOptions
 from litemq.client.messages.serializers import Serializers
 from litemq.errors import BufferFullError, InvalidArgumentError, LiteMQError
 from litemq.types import BodyCodec, Durability, check_name
 
 __all__ = ["Publisher"]
 
+_NO_TIMING: Final = (None,) * 5
 _NO_CODEC: Final = BodyCodec.NONE  # looking up an enum member is slow
+_NO_ADD_PLAIN: Final[Mapping[str, AddPlain]] = MappingProxyType({})
 _LEVELS: Final[dict[str | None, Durability | None]] = {
     None: None,
     **{level.name.lower(): level for level in Durability},
@@ -30,8 +34,8 @@ _LEVELS: Final[dict[str | None, Durability | None]] = {
 class Publisher:
     """Posts the messages of one client to its engine.
 
-    If ``is_plain``, ``AsyncClient.send`` and ``send_nowait`` pass bytes without options to
-    ``engine_post`` directly: most messages are such, and a further call would cost each of them.
+    ``AsyncClient.send`` and ``send_nowait`` pass bodies without options to ``add_plain`` directly:
+    most messages are such, and a further call would cost each of them.
     """
 
     __slots__ = (
@@ -40,6 +44,7 @@ class Publisher:
         "_layers",
         "_plugins",
         "_serializers",
+        "add_plain",
         "engine",
         "engine_post",
         "is_observed",
@@ -72,6 +77,30 @@ class Publisher:
         self.is_observed = self._plugins.wants_produced or any(
             type(layer).publish is not Middleware.publish for layer in self._layers
         )
+        self.add_plain = self.engine.add_plain if self.is_plain and not self.is_observed else _NO_ADD_PLAIN
+
+    async def send(self, topic: str, body: Any, options: GivenOptions) -> SendReceipt:
+        """Send a message as ``AsyncClient.send`` does; wait while the send buffer is full."""
+        if self.is_observed:
+            return await self.publish(topic, *_outgoing(body, options))
+        while True:
+            try:
+                waiter = self.send_nowait(topic, body, options)
+            except BufferFullError:
+                await self.engine.wait_for_buffer()
+            else:
+                return await waiter
+
+    def send_nowait(self, topic: str, body: Any, options: GivenOptions) -> asyncio.Future[SendReceipt]:
+        """Send a message as ``AsyncClient.send_nowait`` does."""
+        if self.is_observed:
+            return asyncio.ensure_future(self.publish(topic, *_outgoing(body, options)))
+        tags, keys, properties, ordering_key, durability = options[:5]
+        timing, batch_id = options[5:10], options[10]
+        delivery = NO_OPTIONS if timing == _NO_TIMING else delivery_options(self.engine.wall_ms(), *timing)
+        if batch_id:
+            properties = with_batch_id(properties, batch_id)
+        return self.post(topic, body, tags, keys, properties, ordering_key, durability, delivery)
 
     def post(
         self,
@@ -93,6 +122,8 @@ class Publisher:
         """
         if type(topic) is not str:
             check_name(topic)
+        if type(body) is bytes and self.is_plain and durability is None and not (tags or keys or properties):
+            return self.engine_post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self.level, delivery)
         body, content_type = self._serializers.dumps(topic, body)
         codec = _NO_CODEC
         if self._compression.is_on:
@@ -121,20 +152,19 @@ class Publisher:
         try:
             delivery = NO_OPTIONS
             if message.has_delivery_options:
-                delivery = delivery_options(
-                    self.engine.wall_ms(),
-                    message.delay,
-                    message.deliver_at,
-                    message.ttl,
-                    message.priority,
-                    message.delay_level,
-                )
-            body, tags, keys, ordering_key = message.body, message.tags, message.keys, message.ordering_key
+                timing = (message.delay, message.deliver_at, message.ttl, message.priority, message.delay_level)
+                delivery = delivery_options(self.engine.wall_ms(), *timing)
             properties = with_batch_id(message.properties, message.batch_id) if message.batch_id else message.properties
-            is_plain = type(body) is bytes and type(topic) is str and self.is_plain and durability is None
-            if is_plain and not (tags or keys or properties):
-                return self.engine_post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self.level, delivery)
-            return self.post(topic, body, tags, keys, properties, ordering_key, durability, delivery)
+            return self.post(
+                topic,
+                message.body,
+                message.tags,
+                message.keys,
+                properties,
+                message.ordering_key,
+                durability,
+                delivery,
+            )
         except BufferFullError:
             raise
         except LiteMQError as reason:
@@ -216,3 +246,8 @@ async def _receipts(waiting: Sequence[asyncio.Future[SendReceipt]]) -> list[Send
         first.add_note(f"{len(receipts)} of {len(waiting)} messages were stored; failed: numbers {list(failed)[:20]}")
         raise first
     return receipts
+
+
+def _outgoing(body: Any, options: GivenOptions) -> tuple[OutgoingMessage, DurabilityName | None]:
+    tags, keys, properties, ordering_key, durability = options[:5]
+    return OutgoingMessage(body, tags, keys, properties or {}, ordering_key, *options[5:]), durability

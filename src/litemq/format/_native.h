@@ -98,6 +98,10 @@ static inline void read_once(void *copy, const void *original, size_t length)
 
 /* CRC32C ---------------------------------------------------------------------------------------- */
 
+/* Call it once, before the first checksum. */
+void prepare_crc32c(void);
+
+uint32_t advance_by_table(uint32_t crc, const uint8_t *at, size_t length);
 extern uint32_t (*advance)(uint32_t crc, const uint8_t *at, size_t length); /* uses the CPU's instruction, if any */
 
 /* Continue the checksum ``before`` (0 at the start) with these bytes. */

@@ -32,7 +32,7 @@ from litemq.format.record import (
 )
 from litemq.types import DEFAULT_PRIORITY, LATEST_TIME_MS, BodyCodec, Durability, MessageType, Record, RecordKind, Stamp
 
-__all__ = ["RecordTemplate", "encode_record", "hash_tags", "stamp_record"]
+__all__ = ["RecordTemplate", "complete_record", "encode_record", "hash_tags", "stamp_record"]
 
 # The fixed part in the pieces that are written together: bytes 0 … 64 as a producer leaves them,
 # 16 … 64 as the broker stamps them, and 64 … 144, where ready-made bytes hold the fields that a
@@ -42,8 +42,13 @@ _STAMP: Final = struct.Struct(">qqqqIIIBBH")
 _SENT: Final = struct.Struct(">qqqQQ12sH14sIII")
 _ATTRIBUTES: Final = struct.Struct(">IIBBBB")  # tag_hash, flags, type, priority, reliability, 0
 _MIDDLE_LENGTHS: Final = struct.Struct(">HHHHHI")  # topic … born_host, 0, tags
-_CRC: Final = struct.Struct(">I")
+_U32: Final = struct.Struct(">I")
 _U16: Final = struct.Struct(">H")
+_U64: Final = struct.Struct(">Q")
+_PRODUCER_CRC_AT: Final = 8
+_BORN_TIMESTAMP_AT: Final = 64
+_SEQUENCE_AT: Final = 96
+_BODY_LENGTH_AT: Final = 140
 _U64_MAX: Final = 0xFFFFFFFFFFFFFFFF
 _LATEST: Final = LATEST_TIME_MS
 _PREFIX: Final = tuple(_U16.pack(n) for n in range(256))  # in front of a tag or a key
@@ -206,6 +211,13 @@ class RecordTemplate:
         lengths = _MIDDLE_LENGTHS.pack(*map(len, parts[:4]), 0, len(self._tags))
         return lengths, b"".join(parts)
 
+    def head(self, id_bytes: int) -> bytes:
+        """Return a plain record up to its body, for ``complete_record``.
+
+        Its id has ``id_bytes`` bytes, and it has no keys.
+        """
+        return self.encode(b"", message_id="0" * id_bytes)[: len(self._shape) + id_bytes]
+
     def encode(
         self,
         body: bytes,
@@ -287,6 +299,20 @@ class RecordTemplate:
         return _UNSTAMPED_HEAD.pack(size, MAGIC, crc32c(tail)) + tail
 
 
+def complete_record(head: bytes, body: bytes, message_id: str, born_timestamp: int, sequence: int) -> bytes:
+    """Encode the record that begins as ``head``. The values are valid, and the id has its size."""
+    length = len(head) + len(body)
+    size = (length + 7) & ~7
+    record = bytearray(b"".join((head, body, PADDING[size - length])))
+    record[FIXED_BYTES : FIXED_BYTES + len(message_id)] = message_id.encode()
+    _U32.pack_into(record, 0, size)
+    _U64.pack_into(record, _BORN_TIMESTAMP_AT, born_timestamp)
+    _U64.pack_into(record, _SEQUENCE_AT, sequence)
+    _U32.pack_into(record, _BODY_LENGTH_AT, len(body))
+    _U32.pack_into(record, _PRODUCER_CRC_AT, crc32c(memoryview(record)[PRODUCER_BYTES_AT:]))
+    return bytes(record)
+
+
 def encode_record(record: Record, stamp: Stamp | None = None, *, limits: RecordLimits = DEFAULT_LIMITS) -> bytes:
     """Encode one record as a producer sends it, or with ``stamp`` as a log stores it."""
     template = RecordTemplate(
@@ -332,5 +358,5 @@ def stamp_record(buffer: bytearray | memoryview, position: int, stamp: Stamp) ->
     if not 0 <= position <= len(buffer) - FIXED_BYTES:
         raise InvalidArgumentError(f"no record begins at byte {position} of {len(buffer)}")
     fields = _STAMP.pack(*stamp[:7], RecordKind(stamp.kind), 0, stamp.consume_count)
-    _CRC.pack_into(buffer, position + STAMP_AT, crc32c(fields))
+    _U32.pack_into(buffer, position + STAMP_AT, crc32c(fields))
     buffer[position + STAMPED_BYTES_AT : position + PRODUCER_BYTES_AT] = fields

@@ -7,6 +7,7 @@ import pytest
 
 from litemq import Middleware, OutgoingMessage, Plugin, SendReceipt
 from litemq.client.config import ClientConfig
+from litemq.client.engine.engine import AddPlain
 from litemq.client.extensions.middleware import Publish
 from litemq.client.extensions.plugins import Plugins
 from litemq.client.messages.delivery_options import NO_OPTIONS
@@ -24,6 +25,7 @@ class _Engine:
         self.posts: list[tuple[Any, ...]] = []
         self.full = 0
         self.waited = 0
+        self.add_plain: dict[str, AddPlain] = {}
 
     def post(self, *arguments: Any) -> "asyncio.Future[SendReceipt]":
         if self.full:

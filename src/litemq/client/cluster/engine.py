@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from litemq.client.addresses import parse_addresses
@@ -22,7 +22,7 @@ from litemq.client.cluster.timers import ClusterTimers
 from litemq.client.cluster.topics import ClusterTopics
 from litemq.client.cluster.transactions import ClusterTransactions
 from litemq.client.config import ClientConfig
-from litemq.client.engine.engine import BrokerInfo, Post, WhyInfo
+from litemq.client.engine.engine import AddPlain, BrokerInfo, Post, WhyInfo
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.engine.routes import Route
 from litemq.client.messages.outgoing import SendReceipt
@@ -61,6 +61,8 @@ class ClusterEngine:
         self._transactions: ClusterTransactions | None = None
         self._route_refresh: asyncio.Task[None] | None = None
         self.post: Post = _not_open
+        self._add_plain: dict[str, AddPlain] = {}
+        self.add_plain: Mapping[str, AddPlain] = self._add_plain
         self.route = self._routes.route
         self.survey = self._routes.survey
 
@@ -93,6 +95,7 @@ class ClusterEngine:
             route=lambda topic: self._routes.route(topic, create=True),
             connection=self._connections.for_queue,
             on_topic_gone=self._on_topic_gone,
+            add_plain=self._add_plain,
         )
         self._transactions = ClusterTransactions(
             self._config, self._connections.ask_with_attachment, self._routes.alive, self._producer

@@ -6,8 +6,8 @@ Other engines register an entry point.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from litemq.client.engine.archives import ArchiveEngine
 from litemq.client.engine.dead_letters import DeadLetterEngine
@@ -157,6 +157,9 @@ class Post(Protocol):
     ) -> asyncio.Future[SendReceipt]: ...
 
 
+AddPlain = Callable[[Any], asyncio.Future[SendReceipt] | None]
+
+
 class Engine(Protocol):
     """The operations of an engine. Callers validate names and serialize bodies first."""
 
@@ -175,6 +178,10 @@ class Engine(Protocol):
         ...
 
     post: Post
+
+    # By topic, how to add a message that has only a body and the client's durability to the request
+    # that is open. ``None``, or no such function: post the message.
+    add_plain: Mapping[str, AddPlain]
 
     def wall_ms(self) -> int:
         """Return the time by the clock that delays are measured with (ms since 1970)."""

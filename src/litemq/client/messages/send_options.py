@@ -13,7 +13,7 @@ from typing import Any, Final, TypedDict
 from litemq.client.config import DurabilityName
 from litemq.client.messages.outgoing import OutgoingMessage
 
-__all__ = ["MessageOptions", "SendOptions", "outgoing_message"]
+__all__ = ["GivenOptions", "MessageOptions", "SendOptions", "outgoing_message"]
 
 
 class MessageOptions(TypedDict, total=False):
@@ -39,6 +39,21 @@ class SendOptions(MessageOptions, total=False):
 
     durability: DurabilityName | None  # `None`: the client's setting, or else the broker's
 
+
+# The options of one ``send``, in the order of its signature.
+GivenOptions = tuple[
+    str | Sequence[str],  # tags
+    str | Sequence[str],  # keys
+    Mapping[str, str] | None,  # properties
+    str,  # ordering_key
+    DurabilityName | None,
+    float | timedelta | None,  # delay
+    datetime | None,  # deliver_at
+    float | timedelta | None,  # ttl
+    int | None,  # priority
+    int | None,  # delay_level
+    str,  # batch_id
+]
 
 _NAMES: Final = frozenset(MessageOptions.__annotations__)
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from litemq.client.config import ClientConfig, DurabilityName, durability_level
 from litemq.client.engine.transactions import TransactionEngine
-from litemq.client.identity import MessageIds
+from litemq.client.identity import new_message_ids
 from litemq.client.labels import property_pairs, strings
 from litemq.client.messages.body_compression import BodyCompression
 from litemq.client.messages.delivery_options import NO_OPTIONS, delivery_options, with_batch_id
@@ -57,7 +57,7 @@ class HalfMessages:
         self._engine = engine
         self._config = config
         self._serializers = serializers
-        self._ids = MessageIds()
+        self._ids = new_message_ids()
         self._compression = BodyCompression(config)
         self._templates: dict[_TemplateKey, RecordTemplate] = {}
 

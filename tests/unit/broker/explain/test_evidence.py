@@ -9,7 +9,7 @@ import pytest
 from litemq.broker.broker import Broker
 from litemq.broker.explain.evidence import sent_at_from_id
 from litemq.broker.limits import BrokerLimits
-from litemq.client.identity import MessageIds
+from litemq.client.identity import new_message_ids
 from litemq.clock import FakeClock
 from litemq.errors import InvalidArgumentError
 from litemq.format.offset_runs import pack_runs
@@ -207,7 +207,7 @@ def test_invalid_requests_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_send_time_is_read_from_the_message_id() -> None:
-    message_id, made_at = MessageIds().next()
+    message_id, made_at = new_message_ids().next()
     assert sent_at_from_id(message_id) == made_at
     for other in (
         "",

@@ -2,7 +2,7 @@
 
 import re
 
-from litemq.client.identity import MessageIds
+from litemq.client.identity import new_message_ids
 from litemq.spark.write.message_ids import MessageIdColumn
 
 
@@ -14,7 +14,7 @@ def test_ids_are_unique_rise_and_look_as_a_clients() -> None:
     assert len(set(texts)) == 5003
     assert texts == sorted(texts)
     assert first_ms <= second_ms
-    one, ms = MessageIds().next()
+    one, ms = new_message_ids().next()
     assert {len(text) for text in texts} == {len(one)}
     assert all(re.fullmatch("[0-9a-f]+", text) for text in texts)
     assert int(texts[0][:12], 16) == first_ms

@@ -12,9 +12,10 @@ from litemq.client.cluster.sending.queue_sender import QueueSender, SenderConnec
 from litemq.client.cluster.sending.request import Request
 from litemq.client.cluster.sending.send_buffer import SendBuffer
 from litemq.client.cluster.sending.topic_sender import PendingMessage, QueueChooser, TopicSender
-from litemq.client.config import ClientConfig
+from litemq.client.config import ClientConfig, durability_level
+from litemq.client.engine.engine import AddPlain
 from litemq.client.engine.routes import Route, random_index
-from litemq.client.identity import MessageIds
+from litemq.client.identity import MESSAGE_ID_BYTES, new_message_ids
 from litemq.client.messages.delivery_options import NO_OPTIONS, DeliveryOptions
 from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import ClientClosedError, InvalidArgumentError, LiteMQError
@@ -38,13 +39,17 @@ class Producer:
         route: Callable[[str], Awaitable[Route]],
         connection: Callable[[str, int, Callable[[], None]], SenderConnection],
         on_topic_gone: Callable[[str], None],
+        add_plain: dict[str, AddPlain],
     ) -> None:
+        """``add_plain`` gets, by topic, the function that adds to the request that is open."""
         self._config = config
+        self._add_plain = add_plain
+        self._level = None if config.durability is None else durability_level(config.durability)
         self._route = route
         self._connection = connection
         self._on_topic_gone = on_topic_gone
         self._loop = asyncio.get_running_loop()
-        self._ids = MessageIds()
+        self._ids = new_message_ids()
         self._topics: dict[str, TopicSender] = {}
         self._breakers: dict[str, CircuitBreaker] = {}
         self._open: list[tuple[QueueChooser, QueueSender]] = []  # queues with a request that is not sealed
@@ -103,20 +108,19 @@ class Producer:
         delay_time, expire_at, priority = options
         if level is None:
             level = queue.default_level
-            if tags or content_type or properties or priority != DEFAULT_PRIORITY:
-                template = queue.template((level, tags, content_type, properties, priority))
-            else:
-                template = queue.plain or queue.plain_template()
-        else:
-            template = queue.template((level, tags, content_type, properties, priority))
+        template = queue.template((level, tags, content_type, properties, priority))
         message_id, now = self._ids.next()
         sequencer = queue.sequencer
+        request = queue.open if level else queue.open_unsequenced
+        sequence = 0
+        if level:
+            sequence = sequencer.next_sequence if request is None else request.first + len(request.records)
         record = template.encode(
             body,
             message_id=message_id,
             keys=keys,
             born_timestamp=now,
-            sequence=sequencer.next_sequence if level else 0,
+            sequence=sequence,
             sharding_key=ordering_key,
             codec=codec,
             delay_time=delay_time,
@@ -131,11 +135,10 @@ class Producer:
             chooser.advance()
             queue.send_alone(record, message_id, waiter, pinned=bool(ordering_key))
             return waiter
-        request = queue.open if level else queue.open_unsequenced
         if request is None or request.size + size > self._max_batch_bytes:
             request = self._next_request(chooser, queue, request, level)
-        if level:
-            sequencer.next_sequence += 1
+            if queue is sender.present:
+                self._take_plain(queue, request, level)
         if ordering_key:
             request.pinned = True
         request.records.append(record)
@@ -165,6 +168,24 @@ class Producer:
         if not self._alone:
             self._schedule_send(chooser, queue)
         return request
+
+    def _take_plain(self, queue: QueueSender, request: Request, level: Durability) -> None:
+        """Let ``request`` take the next messages to its topic that have only a body."""
+        plain_level = queue.default_level if self._level is None else self._level
+        if bool(plain_level) is not bool(level):
+            return
+        template = queue.template((plain_level, (), "", (), DEFAULT_PRIORITY))
+        request.take_plain(
+            template.head(MESSAGE_ID_BYTES),
+            self._ids,
+            self.buffer,
+            self._new_future,
+            self._config.max_record_bytes,
+            self._max_batch_bytes,
+            self._max_batch_messages,
+            bool(level),
+        )
+        self._add_plain[queue.topic] = request.add
 
     def _send_request(self, chooser: QueueChooser, queue: QueueSender) -> None:
         """Seal and send the open request of ``queue``; the next messages go to another queue."""
@@ -359,6 +380,7 @@ class Producer:
         """Send buffered messages for up to ``within`` seconds, then fail the rest."""
         await self.flush(within)
         self._closed = True
+        self._add_plain.clear()
         if self._sweeping is not None:
             self._sweeping.cancel()
         reason = ClientClosedError(

@@ -31,13 +31,12 @@ from litemq.format.limits import RecordLimits
 from litemq.format.record_encode import RecordTemplate
 from litemq.net.sent_answers import unpack_sent_answer
 from litemq.proto.wire_pb2 import Opcode, SendAnswer, SendRequest
-from litemq.types import DEFAULT_PRIORITY, Durability
+from litemq.types import Durability
 
 __all__ = ["QueueSender", "SenderConnection"]
 
 _MAX_IN_FLIGHT: Final = 1024  # messages for each producer and queue: as many as a broker remembers
 _MAX_TEMPLATES: Final = 256
-_new_tuple: Final = tuple.__new__  # the constructor of a named tuple costs twice as much
 _SEND: Final = int(Opcode.SEND)
 
 # The fields that messages of one template share: level, tags, content type, properties, priority.
@@ -94,7 +93,6 @@ class QueueSender:
         "on_unknown_topic",
         "open",
         "open_unsequenced",
-        "plain",
         "queue_id",
         "refusing",
         "sequencer",
@@ -135,17 +133,11 @@ class QueueSender:
         self._loop = asyncio.get_running_loop()
         self._answers, self._latency = 0, 0.0  # since the last report to the breaker
         self._template_id = self.sequencer.producer_id
-        self.plain: RecordTemplate | None = None
         self._templates: dict[TemplateKey, RecordTemplate] = {}
 
     @property
     def is_idle(self) -> bool:
         return self.sequencer.is_idle and not self._unsequenced and not self._unsequenced_in_flight
-
-    def plain_template(self) -> RecordTemplate:
-        """Return the template of messages with only a body and keys."""
-        self.plain = template = self.template((self.default_level, (), "", (), DEFAULT_PRIORITY))
-        return template
 
     def template(self, key: TemplateKey) -> RecordTemplate:
         """Return the template for ``key``, with the current producer id of the queue."""
@@ -181,7 +173,7 @@ class QueueSender:
     def seal(self) -> None:
         """Seal the open requests: they take no more messages."""
         if self.open is not None:
-            self.open.sealed = True
+            self.sequencer.seal(self.open)
             self.open = None
         if self.open_unsequenced is not None:
             self.open_unsequenced.sealed = True
@@ -254,16 +246,7 @@ class QueueSender:
         buffer.used -= request.size
         if buffer.waiting:
             buffer.admit()
-        waiters = request.waiters
-        plain = unpack_sent_answer(header)
-        if plain is not None and len(waiters) == 1:
-            waiter = waiters[0]
-            if not waiter.done():
-                waiter.set_result(
-                    _new_tuple(SendReceipt, (self.topic, request.ids[0], self.broker, self.queue_id, *plain))
-                )
-        else:
-            self._settle(request, header, plain)
+        self._settle(request, header, unpack_sent_answer(header))
         if failed or self.refusing or not self.breaker.is_closed:
             self._on_recovery(failed)
         if sequencer.producer_id != self._template_id:
@@ -286,13 +269,7 @@ class QueueSender:
 
     def _settle(self, request: Request, header: bytes, plain: tuple[int, int] | None) -> None:
         if plain is not None:
-            offset, timestamp = plain
-            topic, broker, queue_id = self.topic, self.broker, self.queue_id
-            step = 1 if offset >= 0 else 0
-            for waiter, message_id in zip(request.waiters, request.ids, strict=True):
-                if not waiter.done():
-                    waiter.set_result(_new_tuple(SendReceipt, (topic, message_id, broker, queue_id, offset, timestamp)))
-                offset += step
+            request.settle(SendReceipt, self.topic, self.broker, self.queue_id, *plain)
         else:
             self._settle_repeated(request, SendAnswer.FromString(header))
 
@@ -350,11 +327,11 @@ class QueueSender:
         self.pump()
 
     def _drop_stale_templates(self) -> None:
-        """Drop the templates of an earlier producer id."""
+        """Drop the templates of an earlier producer id, and seal the request that uses one."""
         if self._template_id != self.sequencer.producer_id:
+            self.seal()
             self._template_id = self.sequencer.producer_id
             self._templates.clear()
-            self.plain = None
 
     def _on_unsequenced_answer(
         self, request: Request, header: bytes, _attachment: bytes, error: LiteMQError | None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from enum import IntEnum
 
-from litemq.client.messages.outgoing import SendReceipt
+from litemq.client.cluster.sending.batch import Batch
 from litemq.errors import LiteMQError
 from litemq.format.renumber import renumber as renumber_record
 
@@ -23,7 +22,7 @@ class AppendRisk(IntEnum):
 _NO_RISK = AppendRisk.NONE  # looking up an enum member costs several times as much
 
 
-class Request:
+class Request(Batch):
     """Records for one queue in one frame.
 
     Once it is sealed, only its sequence numbers may change.
@@ -32,30 +31,20 @@ class Request:
     __slots__ = (
         "attempt",
         "born_at",
-        "first",
-        "ids",
         "pinned",
         "producer_id",
-        "records",
         "refusal",
         "risk",
-        "sealed",
         "sent_at",
-        "size",
-        "waiters",
     )
 
     def __init__(self, producer_id: int, first: int, born_at: float) -> None:
+        super().__init__()
         self.producer_id = producer_id
-        self.first = first  # the sequence number of the first record
+        self.first = first
         self.born_at = born_at
         self.attempt = 0  # how many times it was sent
         self.sent_at = born_at
-        self.records: list[bytes] = []
-        self.ids: list[str] = []
-        self.waiters: list[asyncio.Future[SendReceipt]] = []
-        self.size = 0
-        self.sealed = False
         self.pinned = False  # a record has an ordering key: the request must stay in this queue
         self.risk = _NO_RISK
         self.refusal: LiteMQError | None = None

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import TYPE_CHECKING
 
+from litemq.client import native
 from litemq.errors import BufferFullError, ClientClosedError
 
-__all__ = ["SendBuffer"]
+__all__ = ["ByteCount", "PythonByteCount", "SendBuffer"]
 
 
-class SendBuffer:
+class PythonByteCount:
+    """The bytes that are used, and their limit."""
+
+    __slots__ = ("limit", "used")
+
+    used: int
+    limit: int
+
+
+if TYPE_CHECKING:
+    ByteCount = native.sending.ByteCount
+else:
+    ByteCount = native.sending.ByteCount if native.enabled else PythonByteCount
+
+
+class SendBuffer(ByteCount):
     """A byte counter with waiters.
 
     Senders add to ``used`` directly. To return bytes, call ``release``, or change ``used`` and call
     ``admit``.
     """
 
-    __slots__ = ("_loop", "limit", "used", "waiting")
+    __slots__ = ("_loop", "waiting")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -77,11 +77,16 @@ class Sequencer:
     def open(self, born_at: float) -> Request:
         """Append an empty request.
 
-        The caller adds records, and increments ``next_sequence`` for each.
+        The caller adds records until it calls ``seal``, before anything else is appended.
         """
         request = Request(self.producer_id, self.next_sequence, born_at)
         self.waiting.append(request)
         return request
+
+    def seal(self, request: Request) -> None:
+        """Seal the request that ``open`` returned: it takes no more records."""
+        request.sealed = True
+        self.next_sequence = request.first + len(request.records)
 
     def put(self, request: Request) -> bool:
         """Append a sealed request of one record; return whether to send it now."""

@@ -165,8 +165,7 @@ class TopicSender(QueueChooser):
                 sender = self._senders.get((broker.name, number))
                 if sender is None:
                     sender = self._senders[broker.name, number] = self._make_sender(self.topic, broker.name, number)
-                if sender.default_level is not broker.default_durability:
-                    sender.default_level, sender.plain = broker.default_durability, None
+                sender.default_level = broker.default_durability
                 sender.alive = broker.alive
                 queues.append(sender)
         gone = set(self._senders) - {(sender.broker, sender.queue_id) for sender in queues}

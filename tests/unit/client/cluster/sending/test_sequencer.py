@@ -79,9 +79,8 @@ class Setting:
             request.records.append(record)
             request.ids.append(name)
             self.put_in_order.append(name)
-            sequencer.next_sequence += 1
         request.renumber(request.producer_id, request.first)
-        request.sealed = True
+        sequencer.seal(request)
 
     def send(self) -> None:
         while (request := self.sequencer.next_request()) is not None:

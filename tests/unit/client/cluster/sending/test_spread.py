@@ -61,6 +61,7 @@ class Sends:
             route=self._route,
             connection=lambda broker, _queue, _on_open: FakeConnection(self.channels[broker]),
             on_topic_gone=lambda _topic: None,
+            add_plain={},
         )
         self.receipts: list[SendReceipt] = []
 
