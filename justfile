@@ -138,10 +138,13 @@ sanitize *args:
         -I"$include" src/litemq/storage/log/_group_sync.c -o "$copy/litemq/storage/log/_group_sync.abi3.so"
     cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -fsanitize=address,undefined -fno-sanitize-recover=all \
         -I"$include" src/litemq/client/_sending.c src/litemq/format/_native_shared.c -o "$copy/litemq/client/_sending.abi3.so"
+    cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -fsanitize=address,undefined -fno-sanitize-recover=all \
+        -I"$include" src/litemq/client/_receiving.c src/litemq/format/_native_shared.c src/litemq/format/_native_records.c \
+        -o "$copy/litemq/client/_receiving.abi3.so"
     preload="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
     # Python keeps its allocations until it ends, so leak detection is off.
     LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$copy" \
-        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/net tests/unit/client/cluster/sending tests/unit/client/test_identity.py tests/unit/storage/index/test_key_index.py tests/unit/storage/log tests/unit/storage/test_hot_path.py "$@"
+        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/net tests/unit/client/cluster/sending tests/unit/client/messages tests/unit/client/consuming tests/unit/client/test_identity.py tests/unit/storage/index/test_key_index.py tests/unit/storage/log tests/unit/storage/test_hot_path.py "$@"
 
 # Run a benchmark suite: just bench format --check
 bench suite="format" *args:

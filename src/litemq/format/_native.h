@@ -163,6 +163,12 @@ typedef struct {
     int64_t begins[PARTS + 1]; /* from the record's first byte; the last is the end of the body */
 } Record;
 
+/* True if a fixed part at ``start`` is inside the buffer. */
+static inline bool can_be_record(const Py_buffer *buffer, int64_t start)
+{
+    return start >= 0 && start <= buffer->len - FIXED_BYTES;
+}
+
 /* Find the record at ``start``. True if it is inside the buffer and its parts are inside the record; nothing
  * else is checked. */
 bool find_record(const Py_buffer *buffer, int64_t start, Record *record);

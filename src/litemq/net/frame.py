@@ -31,6 +31,7 @@ _pack_prefix: Final = _PREFIX.pack
 PREFIX_BYTES: Final = _PREFIX.size
 PROTOCOL_VERSION: Final = 1
 _AFTER_LENGTH: Final = PREFIX_BYTES - 4
+_LONG_FRAME: Final = 64 * 1024  # copying a shorter one costs little
 
 
 class Flag(IntFlag):
@@ -117,6 +118,8 @@ class FrameReader:
         """Take up to ``limit`` whole frames. Raise ``ProtocolError`` if one is invalid."""
         if self._size < self._needed:
             return []
+        if self._needed > _LONG_FRAME and (frame := self._take_long()) is not None:
+            return [frame]
         if self._pieces:
             rest = self._data[self._at :]
             self._data = b"".join((rest, *self._pieces)) if rest or len(self._pieces) > 1 else self._pieces[0]
@@ -128,6 +131,26 @@ class FrameReader:
             self._data = self._data[self._at :]
             self._at = 0
         return found
+
+    def _take_long(self) -> Frame | None:
+        """Take a long frame that came in several pieces, and copy its attachment only once.
+
+        ``None``: it must be split.
+        """
+        start = self._data
+        if self._at or len(self._pieces) < 2:
+            return None
+        length, correlation, opcode, flags, header_bytes = _PREFIX.unpack_from(start)
+        attachment_at = PREFIX_BYTES + header_bytes
+        behind = self._size - 4 - length  # bytes of the next frame
+        *whole, last = self._pieces
+        if length > self._max_frame_bytes or attachment_at > len(start) or not 0 <= behind < len(last):
+            return None
+        end = len(last) - behind
+        attachment = b"".join((memoryview(start)[attachment_at:], *whole, memoryview(last)[:end]))
+        self._data, self._size, self._needed = last[end:], behind, PREFIX_BYTES
+        self._pieces.clear()
+        return Frame(correlation, opcode, flags, start[PREFIX_BYTES:attachment_at], attachment)
 
     def _split(self, limit: int) -> tuple[list[Frame], int, int]:
         """Return the frames, their end, and the number of bytes that the next one needs."""

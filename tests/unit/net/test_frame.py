@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from litemq.errors import ProtocolError
 from litemq.format import native
+from litemq.net import frame as frame_module
 from litemq.net.frame import PREFIX_BYTES, Frame, FrameReader, frame_prefix
 
 pytestmark = pytest.mark.usefixtures("loops")
@@ -34,20 +35,47 @@ def _bytes(frames: list[Frame]) -> bytes:
     )
 
 
-@given(FRAMES, st.data())
-def test_frames_round_trip(frames: list[Frame], data: st.DataObject) -> None:
+@given(FRAMES, st.sampled_from([40, 1 << 16]), st.data())
+def test_frames_round_trip(frames: list[Frame], long_frame: int, data: st.DataObject) -> None:
     stream = _bytes(frames)
     reader = FrameReader(1000)
     found: list[Frame] = []
     at = 0
-    while at < len(stream):
-        size = data.draw(st.integers(1, len(stream)))
-        reader.feed(stream[at : at + size])
-        at += size
-        while some := reader.frames(data.draw(st.integers(1, 5))):
-            found += some
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_module, "_LONG_FRAME", long_frame)  # a longer one is put together from its pieces
+        while at < len(stream):
+            size = data.draw(st.integers(1, len(stream)))
+            reader.feed(stream[at : at + size])
+            at += size
+            if data.draw(st.booleans()) or at >= len(stream):
+                while some := reader.frames(data.draw(st.integers(1, 5))):
+                    found += some
     assert found == frames
     assert reader.buffered == 0
+
+
+def test_a_long_frame_in_many_pieces_is_whole() -> None:
+    sent = [Frame(1, 2, 3, b"header", bytes(300_000)), Frame(2, 2, 3, b"", b"next")]
+    stream = _bytes(sent)
+    reader = FrameReader(1 << 20)
+    found: list[Frame] = []
+    for at in range(0, len(stream), 65_536):
+        reader.feed(stream[at : at + 65_536])
+        while some := reader.frames(10):
+            found += some
+    assert found == sent
+
+
+def test_a_long_frame_above_a_lowered_limit_is_refused() -> None:
+    reader = FrameReader(1 << 20)
+    stream = _bytes([Frame(1, 2, 3, b"", bytes(300_000))])
+    reader.feed(stream[:100])
+    assert not reader.frames(10)
+    reader.limit_frames(1000)
+    reader.feed(stream[100:200])
+    reader.feed(stream[200:])
+    with pytest.raises(ProtocolError):
+        reader.frames(10)
 
 
 @given(st.binary(min_size=PREFIX_BYTES, max_size=300))

@@ -21,7 +21,14 @@ from litemq.bench.baselines.own_server import running
 from litemq.bench.clusters import running_broker, running_brokers, running_cluster
 from litemq.bench.suite import Figure, at_least, at_most
 from litemq.bench.workloads import held_disk
-from litemq.bench.workloads.load import PERCENTILES, LoadResult, measure_consume, measure_latency, measure_send
+from litemq.bench.workloads.load import (
+    PERCENTILES,
+    LoadResult,
+    measure_batches,
+    measure_consume,
+    measure_latency,
+    measure_send,
+)
 from litemq.client.config import ClientConfig
 from litemq.errors import LiteMQError
 from litemq.net.client import Peer
@@ -36,6 +43,7 @@ _SECONDS: Final = 8.0
 _CONNECTIONS: Final = 8
 _IN_FLIGHT: Final = 32
 _AWAITING: Final = 1024
+_BATCH: Final = 500
 _STEADY_RATE: Final = 2_000
 _BUSY_RATE: Final = 10_000
 _BROKER_RATE: Final = 5_000
@@ -154,6 +162,13 @@ def _throughput(seconds: float) -> list[Figure]:
             lambda: _consume(seconds),
             at_least(400_000),
         ),
+        Figure(
+            "consume_batches",
+            "the same, taken and acknowledged 500 at a time",
+            "msg/s",
+            lambda: _consume(seconds, at_once=_BATCH),
+            at_least(700_000),
+        ),
     ]
 
 
@@ -235,7 +250,7 @@ def _send_nowait(seconds: float) -> float:
     return result.messages_per_s
 
 
-def _consume(seconds: float) -> float:
+def _consume(seconds: float, *, at_once: int = 0) -> float:
     async def load(url: str) -> LoadResult:
         sent = await measure_send(
             url,
@@ -248,6 +263,8 @@ def _consume(seconds: float) -> float:
         )
         # Once to warm the caches, once to measure.
         await measure_consume(url, messages=sent.messages)
+        if at_once:
+            return await measure_batches(url, messages=sent.messages, at_once=at_once)
         return await measure_consume(url, messages=sent.messages)
 
     return _with_cluster(load).messages_per_s

@@ -25,7 +25,7 @@ from litemq.client.consuming.consumer import Consumer
 from litemq.client.consuming.reader import Reader
 from litemq.errors import BufferFullError, InvalidArgumentError, LiteMQError
 
-__all__ = ["LoadResult", "measure_consume", "measure_latency", "measure_send"]
+__all__ = ["LoadResult", "measure_batches", "measure_consume", "measure_latency", "measure_send"]
 
 Progress = Callable[[int], None]
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)
@@ -258,6 +258,27 @@ async def measure_consume(
     return LoadResult(
         count, total, last - tally.began, missing=max(0, (messages or 0) - count), reached_end=reached_end
     )
+
+
+async def measure_batches(url: str, *, topic: str = "bench", messages: int, at_once: int) -> LoadResult:
+    """Read ``messages`` of a topic from its beginning; take and acknowledge ``at_once`` together.
+
+    The time counts from the first message.
+    """
+    count = total = 0
+    began = 0.0
+    async with (
+        AsyncClient(url, auto_offset_reset="earliest", max_poll_records=at_once) as mq,
+        mq.consumer(topic, group_id=f"bench-{secrets.token_hex(4)}") as consumer,
+    ):
+        while count < messages and (taken := await consumer.take(at_once, _MAX_WAIT_S)):
+            began = began or time.perf_counter()
+            total += sum(len(message.body) for message in taken)
+            await mq.ack_batch(taken)
+            count += len(taken)
+        await consumer.commit()
+        seconds = time.perf_counter() - began
+    return LoadResult(count, total, seconds, missing=max(0, messages - count))
 
 
 async def measure_latency(

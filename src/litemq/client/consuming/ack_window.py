@@ -39,6 +39,16 @@ class AckWindow:
         if self._waiter is not None:
             self._notify()
 
+    def ack_run(self, offset: int, count: int) -> None:
+        """Acknowledge ``count`` messages from ``offset`` on."""
+        if offset == self.done and not self._above and not self._skipped:
+            self.done += count
+            if self._waiter is not None:
+                self._notify()
+            return
+        for each in range(offset, offset + count):
+            self.ack(each)
+
     def skip_range(self, begin: int, end: int) -> None:
         """Treat offsets ``begin`` to before ``end`` as acknowledged.
 

@@ -26,10 +26,10 @@ _LOG = logging.getLogger(__name__)
 class BroadcastReader(OrderedReader):
     """One queue of a broadcast consumer. Failures concern this client only."""
 
-    def dead_letter(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
+    def dead_letter(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:  # noqa: ARG002
         """Log the failure and acknowledge ``message``: it is no dead letter of the group."""
         _LOG.error("%r failed for good, skipping it: %s", message, failure.error or failure.reason.name.lower())
-        self.ack(message, fields)
+        self.ack(message)
         return settled_locally()
 
 

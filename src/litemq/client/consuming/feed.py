@@ -149,15 +149,15 @@ class Feed(AsyncIterator[Message]):
         taken = [] if first is None else [first]
         while len(taken) < max_messages:
             try:
-                message = self._inbox.take()
+                more = self._inbox.take_some(max_messages - len(taken))
             except LiteMQError as error:
                 if not taken:
                     raise
                 self._inbox.fail(error)
                 break
-            if message is None:
+            if not more:
                 break
-            taken.append(message)
+            taken += more
         return taken
 
     async def __aenter__(self) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.messages.message import Message
@@ -108,6 +109,11 @@ class Inbox:
             self._current = iter(messages)
             message = next(self._current, None)
         return message
+
+    def take_some(self, limit: int) -> list[Message]:
+        """Return up to ``limit`` messages; an empty list: none are there."""
+        message = self.take()
+        return [] if message is None else [message, *islice(self._current, limit - 1)]
 
     async def wait(self) -> bool:
         """Wait for a message; return ``False`` when no more will come."""

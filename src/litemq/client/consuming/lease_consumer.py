@@ -137,6 +137,11 @@ class LeasedInbox(Inbox):
                 return message
         return None
 
+    def take_some(self, limit: int) -> list[Message]:  # noqa: ARG002
+        """Return one message: each one ends its renewal."""
+        message = self.take()
+        return [] if message is None else [message]
+
     async def wait_for_capacity(self, broker: str, limit: int) -> int:
         """Wait until at most half of ``limit`` messages of ``broker`` are buffered.
 

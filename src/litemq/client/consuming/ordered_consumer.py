@@ -35,9 +35,13 @@ class OrderedReader(QueueReader):
 
     inbox: OrderedInbox
 
-    def ack(self, message: Message, fields: MessageFields) -> None:
-        super().ack(message, fields)
+    def ack(self, message: Message) -> None:
+        super().ack(message)
         self.inbox.settled(self, message)
+
+    def ack_run(self, offset: int, count: int) -> bool:  # noqa: ARG002
+        """Return ``False``: each one lets the next of its key go."""
+        return False
 
     def fail(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
         if failure.is_final or message.attempt > failure.max_retries:

@@ -9,13 +9,13 @@ from typing import Final
 
 from litemq.client.consuming.ack_window import AckWindow
 from litemq.client.messages.detached import refuse_to_extend, refuse_to_settle
-from litemq.client.messages.message import Message
+from litemq.client.messages.message import Message, decode_received
 from litemq.client.messages.serializers import Serializers
 from litemq.client.settling.ack_policy import Failure, SettlePolicy
 from litemq.client.settling.settlements import FailedDelivery, Settlements, delivery_position
 from litemq.client.settling.settler import Settler
 from litemq.errors import LiteMQError, UnsupportedFeatureError
-from litemq.format.messages import MessageFields, decode_messages
+from litemq.format.messages import MessageFields
 
 __all__ = ["QueueReader"]
 
@@ -76,18 +76,18 @@ class QueueReader:
 
     def decode(self, records: bytes) -> list[Message]:
         """Return the messages of ``records`` and move the position after them."""
-        fields = decode_messages(records)
-        if fields:
-            next_offset = fields[-1].queue_offset + 1
-            if self.acks is not None and next_offset - self.position != len(fields):
-                self._skip_gaps(self.acks, fields)
+        messages = decode_received(self, records)
+        if messages:
+            next_offset = messages[-1].queue_offset + 1
+            if self.acks is not None and next_offset - self.position != len(messages):
+                self._skip_gaps(self.acks, messages)
             self.position = next_offset
-        return [Message(each, self, each.consume_count + 1) for each in fields]
+        return messages
 
-    def _skip_gaps(self, acks: AckWindow, fields: list[MessageFields]) -> None:
+    def _skip_gaps(self, acks: AckWindow, messages: list[Message]) -> None:
         """Skip the offsets between the messages, which the filter rejected."""
         expected = self.position
-        for each in fields:
+        for each in messages:
             acks.skip_range(expected, each.queue_offset)
             expected = each.queue_offset + 1
 
@@ -105,9 +105,19 @@ class QueueReader:
 
     # Settling: the next commit reports acknowledgements. Failures are sent at once.
 
-    def ack(self, message: Message, fields: MessageFields) -> None:  # noqa: ARG002
+    def ack(self, message: Message) -> None:
         """Acknowledge ``message``. The next commit reports it."""
-        self._require_acks().ack(fields.queue_offset)
+        acks = self.acks
+        if acks is None:
+            refuse_to_settle()
+        acks.ack(message._queue_offset)  # noqa: SLF001  a property costs a call
+
+    def ack_run(self, offset: int, count: int) -> bool:
+        """Acknowledge ``count`` messages from ``offset`` on."""
+        if self.acks is None:
+            refuse_to_settle()
+        self.acks.ack_run(offset, count)
+        return True
 
     def fail(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
         """Have the broker store ``message`` for a retry, or as a dead letter.

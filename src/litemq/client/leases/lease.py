@@ -109,11 +109,16 @@ class Lease:
 
     # Requests of a message ------------------------------------------------------------------------
 
-    def ack(self, message: Message, fields: MessageFields) -> Settlements:
+    def ack(self, message: Message) -> Settlements:
         self.open.pop(message, None)
+        fields = message._fields
         if fields.kind is _RETRY:
             return self.settler.ack(0, True, self.token, fields.queue_offset)
         return self.settler.ack(fields.queue_id, False, self.token, fields.queue_offset)
+
+    def ack_run(self, offset: int, count: int) -> bool:  # noqa: ARG002
+        """Return ``False``: acknowledge each."""
+        return False
 
     def fail(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
         self.open.pop(message, None)

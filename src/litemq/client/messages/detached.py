@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Mapping
 from types import MappingProxyType
 from typing import NoReturn
 
-from litemq.client.messages.message import Message
+from litemq.client.messages.message import Message, decode_received
 from litemq.client.messages.serializers import Serializers
 from litemq.client.settling.ack_policy import Failure, SettlePolicy
 from litemq.client.settling.settlements import Settlements
 from litemq.errors import LiteMQError, UnsupportedFeatureError
-from litemq.format.messages import MessageFields, decode_messages
+from litemq.format.messages import MessageFields
 
 __all__ = ["DetachedSource", "refuse_to_extend", "refuse_to_settle"]
 
@@ -44,10 +44,14 @@ class DetachedSource:
 
     def decode(self, records: bytes) -> list[Message]:
         """Return the messages of stored ``records``."""
-        return [Message(fields, self, fields.consume_count + 1) for fields in decode_messages(records)]
+        return decode_received(self, records)
 
-    def ack(self, message: Message, fields: MessageFields) -> Settlements | None:  # noqa: ARG002
+    def ack(self, message: Message) -> Settlements | None:  # noqa: ARG002
         refuse_to_settle()
+
+    def ack_run(self, offset: int, count: int) -> bool:  # noqa: ARG002
+        """Return ``False``: acknowledge each."""
+        return False
 
     def fail(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:  # noqa: ARG002
         refuse_to_settle()

@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
+from litemq.client import native
 from litemq.client.messages.model import model_of
+from litemq.client.messages.received import ReceivedMessage
 from litemq.client.messages.serializers import CONTENT_TYPE, Serializers
 from litemq.client.settling.ack_policy import AckPolicy, Failure, SettlePolicy, Verdict, decide_outcome, one_line
 from litemq.client.settling.retry_policy import Retry, RetryPolicy, retry_delay
@@ -18,10 +20,11 @@ from litemq.client.settling.settlements import DeliveryPosition, Settlements, de
 from litemq.client.times import lease_ms
 from litemq.errors import AlreadySettledError, BodyCodecError, LiteMQError, SerializationError
 from litemq.format.compression import decompress
-from litemq.format.messages import MessageFields
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.messages import MessageFields, decode_messages
 from litemq.types import BodyCodec, DeadReason
 
-__all__ = ["Message", "Source"]
+__all__ = ["Message", "Source", "decode_received"]
 
 T = TypeVar("T")
 
@@ -46,8 +49,12 @@ class Source(Protocol):
         """The messages whose lease or queue was lost, with the reason."""
         ...
 
-    def ack(self, message: Message, fields: MessageFields) -> Settlements | None:
+    def ack(self, message: Message) -> Settlements | None:
         """Acknowledge ``message``; ``None``: no request to wait for."""
+        ...
+
+    def ack_run(self, offset: int, count: int) -> bool:
+        """Acknowledge ``count`` messages from ``offset`` on; ``False``: acknowledge each."""
         ...
 
     def fail(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
@@ -74,21 +81,29 @@ class Source(Protocol):
         ...
 
 
-class Message:
+class Message(ReceivedMessage):
     """A received message.
 
     Settle it once: with ``ack``, ``nack`` or ``reject``, or by leaving ``process``.
     """
 
-    __slots__ = ("_attempt", "_body", "_fields", "_settled", "_source", "_undecodable")
+    __slots__ = ()
 
     def __init__(self, fields: MessageFields, source: Source, attempt: int = 1) -> None:
-        self._fields = fields
+        self._decoded = fields
         self._source = source
-        self._body: bytes | None = None
+        self._raw_body, self._codec = fields.body, fields.codec
+        self._queue_offset = fields.queue_offset
+        self._body = None
         self._settled = False
         self._attempt = attempt
-        self._undecodable: LiteMQError | None = None
+        self._undecodable = None
+
+    @property
+    def _fields(self) -> MessageFields:
+        if self._decoded is None:
+            (self._decoded,) = decode_messages(self._record())
+        return self._decoded
 
     @property
     def topic(self) -> str:
@@ -101,11 +116,10 @@ class Message:
     @property
     def body(self) -> bytes:
         """The bytes that were sent."""
-        fields = self._fields
-        if fields.codec is BodyCodec.NONE:
-            return fields.body
+        if not self._codec:
+            return self._raw_body
         if self._body is None:
-            self._body = decompress(fields.body, fields.codec, max_bytes=self._source.max_body_bytes)
+            self._body = decompress(self._raw_body, BodyCodec(self._codec), max_bytes=self._source.max_body_bytes)
         return self._body
 
     @property
@@ -180,7 +194,7 @@ class Message:
 
     @property
     def queue_offset(self) -> int:
-        return self._fields.queue_offset
+        return self._queue_offset
 
     @property
     def attempt(self) -> int:
@@ -195,7 +209,7 @@ class Message:
     @property
     def size(self) -> int:
         """The size of the stored body in bytes, before decompression."""
-        return len(self._fields.body)
+        return len(self._raw_body)
 
     @property
     def is_settled(self) -> bool:
@@ -254,8 +268,10 @@ class Message:
 
     def _start_ack(self) -> Settlements | None:
         """Acknowledge the message; return the request, or ``None`` if there is no lease."""
-        self._check_open()
-        settlements = self._source.ack(self, self._fields)
+        source = self._source
+        if self._settled or source.lost:
+            self._check_open()
+        settlements = source.ack(self)
         self._settled = True
         return settlements
 
@@ -374,6 +390,20 @@ class Message:
                 ack_policy or settle_policy.ack_policy, retry or retry_policy_for(self.properties, settle_policy.retry)
             ),
         )
+
+
+def decode_received(source: Source, records: bytes) -> list[Message]:
+    """Return the messages of stored ``records``, which ``source`` settles.
+
+    Raise ``RecordFormatError`` for the first invalid record.
+    """
+    messages: list[Message] = []
+    at = 0
+    if native.enabled:
+        at = native.receiving.decode_received(records, 0, STORED_LIMITS.max_record_bytes, Message, source, messages)
+    if at < len(records):  # Python decides about the rest, and explains
+        messages += [Message(fields, source, fields.consume_count + 1) for fields in decode_messages(records[at:])]
+    return messages
 
 
 class _ProcessContext(AbstractAsyncContextManager[Message]):

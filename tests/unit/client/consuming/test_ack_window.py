@@ -26,3 +26,18 @@ def test_what_is_gone_counts_as_done() -> None:
     assert acks.done == 9
     acks.skip_to(2)
     assert acks.done == 9
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5), st.booleans()), max_size=8))
+def test_a_run_is_as_many_single_acks(changes: list[tuple[int, int, bool]]) -> None:
+    one, other = AckWindow(3), AckWindow(3)
+    for offset, count, skipped in changes:
+        if skipped:
+            one.skip_range(offset, offset + count)
+            other.skip_range(offset, offset + count)
+        else:
+            one.ack_run(offset, count)
+            for each in range(offset, offset + count):
+                other.ack(each)
+        assert one.done == other.done
+        assert [one.is_done(each) for each in range(20)] == [other.is_done(each) for each in range(20)]
