@@ -36,14 +36,17 @@ FOOT: Final = """\
 ## Measure it yourself
 
 The suite uses what it finds: `redis-server` and `nats-server` (2.10 or later syncs each message) in the
-`PATH`, Kafka's jars in the directory `LITEMQ_BENCH_KAFKA` with Java 17, and the clients `redis`,
-`nats-py`, `confluent-kafka` and `aiokafka`.
+`PATH`, Kafka's jars in the directory `LITEMQ_BENCH_KAFKA` and RocketMQ's in `LITEMQ_BENCH_ROCKETMQ` with
+Java 17, and the clients `redis`, `nats-py`, `confluent-kafka` and `aiokafka`. RocketMQ has no client for
+Python that is maintained, so it is measured with its Java client.
 
 ```sh
 pip install litemq redis nats-py confluent-kafka aiokafka
-apt install redis-server nats-server openjdk-17-jre-headless
-mvn -f tools/kafka-pom.xml dependency:copy-dependencies -DoutputDirectory=kafka-jars
-LITEMQ_BENCH_KAFKA=kafka-jars litemq bench suite peers --check
+apt install redis-server nats-server openjdk-17-jdk-headless
+mvn -f tools/kafka-pom.xml dependency:copy-dependencies -DoutputDirectory=$PWD/kafka-jars
+mvn -f tools/rocketmq-pom.xml dependency:copy-dependencies -DoutputDirectory=$PWD/rocketmq-jars
+export LITEMQ_BENCH_KAFKA=kafka-jars LITEMQ_BENCH_ROCKETMQ=rocketmq-jars
+litemq bench suite peers --check
 ```
 
 Before each measurement it waits up to ten seconds while a bare `fdatasync` takes more than 5 ms at

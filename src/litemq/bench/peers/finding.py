@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ from litemq.bench.peers.litemq_client import LiteMQClient
 from litemq.bench.peers.nats_client import NatsClient
 from litemq.bench.peers.peer import Peer, PeerClient, RunningServer, Workload
 from litemq.bench.peers.redis_client import RedisClient
+from litemq.bench.peers.rocketmq_client import RocketMQClient
 
 __all__ = ["find_peer", "find_peers"]
 
@@ -34,8 +36,8 @@ Serve = Callable[..., AbstractContextManager[RunningServer]]  # takes ``fsync``
 
 
 def find_peers() -> list[Peer]:
-    """Return LiteMQ and the peers whose server and Python client are installed."""
-    return [*_litemq(), *_redis(), *_nats(), *_kafka()]
+    """Return LiteMQ and the peers that are installed, with their clients."""
+    return [*_litemq(), *_redis(), *_nats(), *_kafka(), *_rocketmq()]
 
 
 def find_peer(name: str) -> Peer | None:
@@ -82,10 +84,10 @@ def _nats() -> Iterator[Peer]:
 
 
 def _kafka() -> Iterator[Peer]:
-    jars = servers.kafka_jars()
+    jars = servers.find_jars(servers.KAFKA_VARIABLE)
     if jars is None:
         return
-    what, serve = f"Kafka {_kafka_version(jars)}", partial(servers.kafka, jars)
+    what, serve = f"Kafka {_jar_version(jars, r'kafka_[0-9.]+')}", partial(servers.kafka, jars)
     confluent, aiokafka = _client("confluent-kafka", "confluent_kafka"), _client("aiokafka")
     if confluent is not None:
         client = f"{what}, confluent-kafka {confluent}"
@@ -94,6 +96,19 @@ def _kafka() -> Iterator[Peer]:
     if aiokafka is not None:
         client = f"{what}, aiokafka {aiokafka}"
         yield _unsynced("kafka_aiokafka", f"{client}, acks all: {_WRITTEN}", serve, AiokafkaClient, _JVM_S)
+
+
+def _rocketmq() -> Iterator[Peer]:
+    jars = servers.find_jars(servers.ROCKETMQ_VARIABLE)
+    if jars is None:
+        return
+    what = f"RocketMQ {_jar_version(jars, 'rocketmq-broker')} with its Java client"
+    serve = partial(servers.rocketmq, jars)
+    for peer in (
+        _unsynced("rocketmq", f"{what}, ASYNC_FLUSH: {_WRITTEN}", serve, RocketMQClient, _JVM_S),
+        _synced("rocketmq", f"{what}, SYNC_FLUSH", serve, RocketMQClient, _JVM_S),
+    ):
+        yield replace(peer, is_python=False)
 
 
 def _unsynced(name: str, what: str, serve: Serve, connect: Callable[[str], PeerClient], warm_up_s: float = 1.0) -> Peer:
@@ -121,6 +136,6 @@ def _version(program: str) -> str:
     return found[0] if found else "of unknown version"
 
 
-def _kafka_version(jars: Path) -> str:
-    names = [re.fullmatch(r"kafka_[\d.]+-([\d.]+)\.jar", path.name) for path in jars.iterdir()]
+def _jar_version(jars: Path, name: str) -> str:
+    names = [re.fullmatch(rf"{name}-([\d.]+)\.jar", path.name) for path in jars.iterdir()]
     return next((name[1] for name in names if name), "of unknown version")

@@ -68,6 +68,7 @@ class Load:
     messages: int
     seconds: float
     nanoseconds: array[int] = field(default_factory=lambda: array("q"))  # of each message, if they were measured
+    client_s: float = 0.0  # CPU time of the client's own process, if it has one
 
 
 class PeerClient(Protocol):
@@ -105,6 +106,7 @@ class Peer:
     connect: Callable[[str], PeerClient]
     workloads: tuple[Workload, ...] = ("awaited", "send_nowait", "consume", "steady")
     warm_up_s: float = 1.0
+    is_python: bool = True  # its client
 
     @property
     def is_ours(self) -> bool:
@@ -160,7 +162,7 @@ async def _measure(
         load = await client.consume(int(amount))
     else:
         load = await client.steady(amount, rate)
-    own = _own_cpu() - used
+    own = load.client_s or _own_cpu() - used
     servers = sum(cpu_seconds(pid) - begin for pid, begin in zip(server.pids, before, strict=True))
     messages = max(1, load.messages)
     times = np.frombuffer(load.nanoseconds, np.int64) / 1e6 if load.nanoseconds else np.zeros(1)

@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +18,20 @@ from litemq.bench.clusters import free_port, running_broker
 from litemq.bench.peers.peer import RunningServer
 from litemq.errors import LiteMQError
 
-__all__ = ["KAFKA_VARIABLE", "find_server", "kafka", "kafka_jars", "litemq", "nats", "redis"]
+__all__ = [
+    "KAFKA_VARIABLE",
+    "ROCKETMQ_VARIABLE",
+    "find_jars",
+    "find_server",
+    "kafka",
+    "litemq",
+    "nats",
+    "redis",
+    "rocketmq",
+]
 
 KAFKA_VARIABLE: Final = "LITEMQ_BENCH_KAFKA"  # the directory with Kafka's jars
+ROCKETMQ_VARIABLE: Final = "LITEMQ_BENCH_ROCKETMQ"  # the one with RocketMQ's
 _START_S: Final = 60.0
 _STOP_S: Final = 30.0
 _CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -40,6 +52,25 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 group.initial.rebalance.delay.ms=0
 """
+_ROCKETMQ_NAMESERVER: Final = """\
+listenPort={port}
+bindAddress=127.0.0.1
+kvConfigPath={folder}/kv.json
+configStorePath={folder}/nameserver.properties
+"""
+_ROCKETMQ_BROKER: Final = """\
+brokerName=broker-a
+brokerIP1=127.0.0.1
+listenPort={port}
+namesrvAddr=127.0.0.1:{nameserver}
+storePathRootDir={folder}/store
+flushDiskType={flush}
+"""
+# RocketMQ's classes use internals of Java's.
+_OPENED: Final = tuple(
+    f"--add-opens=java.base/{package}=ALL-UNNAMED"
+    for package in ("java.nio", "sun.nio.ch", "java.lang", "java.util.concurrent")
+)
 # As in Kafka's start script.
 _JVM: Final = ("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true")
 
@@ -49,9 +80,9 @@ def find_server(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
 
 
-def kafka_jars() -> Path | None:
-    """Return the directory with Kafka's jars, if it is set and Java is there."""
-    folder = Path(os.environ.get(KAFKA_VARIABLE) or os.devnull)
+def find_jars(variable: str) -> Path | None:
+    """Return the directory with jars that a variable names, if it and Java exist."""
+    folder = Path(os.environ.get(variable) or os.devnull).absolute()  # servers have their own directories
     return folder if folder.is_dir() and shutil.which("java") else None
 
 
@@ -102,6 +133,28 @@ def kafka(jars: Path, *, fsync: bool) -> Iterator[RunningServer]:
 
 
 @contextmanager
+def rocketmq(jars: Path, *, fsync: bool) -> Iterator[RunningServer]:
+    """Run a NameServer, a broker and the load process. The address is that of the last one."""
+    with _folder() as folder, ExitStack() as running:
+        nameserver, broker, load = free_port(), free_port(), free_port()
+        (folder / "nameserver.conf").write_text(_ROCKETMQ_NAMESERVER.format(port=nameserver, folder=folder))
+        flush = "SYNC_FLUSH" if fsync else "ASYNC_FLUSH"
+        (folder / "broker.conf").write_text(
+            _ROCKETMQ_BROKER.format(port=broker, nameserver=nameserver, folder=folder, flush=flush)
+        )
+        home = [f"-Drocketmq.home.dir={folder}", f"-Duser.home={folder}"]
+        java = [shutil.which("java") or "java", *_OPENED, *home, "-cp", f"{jars}/*"]
+        named = [*java, "-Xmx256m", "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(folder / "nameserver.conf")]
+        running.enter_context(_running(named, folder, nameserver))
+        stored = [*java, *_JVM, "org.apache.rocketmq.broker.BrokerStartup", "-c", str(folder / "broker.conf")]
+        pid = running.enter_context(_running(stored, folder, broker))
+        with resources.as_file(resources.files(__package__) / "RocketMQLoad.java") as source:
+            loading = [*java, *_JVM, str(source), f"127.0.0.1:{nameserver}", str(load)]
+            running.enter_context(_running(loading, folder, load))
+        yield RunningServer(f"127.0.0.1:{load}", (pid,))
+
+
+@contextmanager
 def _folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="litemq-bench-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
@@ -111,11 +164,11 @@ def _folder() -> Iterator[Path]:
 def _running(command: Sequence[str], folder: Path, port: int) -> Iterator[int]:
     """Run a server until the block ends; yield its process id once it accepts connections."""
     with (
-        (folder / "output").open("wb") as output,
+        (folder / f"output-{port}").open("wb") as output,
         subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT) as process,  # noqa: S603
     ):
         try:
-            _wait_until_open(port, process, folder / "output")
+            _wait_until_open(port, process, folder / f"output-{port}")
             yield process.pid
         finally:
             process.terminate()

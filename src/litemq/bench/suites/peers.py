@@ -1,8 +1,10 @@
 """``litemq bench suite peers``: the same workloads on LiteMQ and on the systems found beside it.
 
-It uses what is installed: redis-server and redis-py, nats-server and nats-py, and Kafka's jars (the
-directory ``LITEMQ_BENCH_KAFKA``) with Java and confluent-kafka or aiokafka. Bodies have 1 KiB;
-servers and clients share this machine. A run measures each workload on all systems in turn.
+It uses what is installed: redis-server and redis-py, nats-server and nats-py, Kafka's jars (the
+directory ``LITEMQ_BENCH_KAFKA``) with confluent-kafka or aiokafka, and RocketMQ's jars
+(``LITEMQ_BENCH_ROCKETMQ``) with its Java client. Bodies have 1 KiB; servers and clients share this
+machine. A run measures each workload on all systems in turn. LiteMQ is compared with the Python
+clients.
 """
 
 from __future__ import annotations
@@ -70,14 +72,14 @@ class _Measurement:
 def _lead(workload: Workload, promise: Promise, measured: dict[Peer, _Measurement]) -> list[Figure]:
     """Return how LiteMQ compares with the best of the others that promise the same."""
     ours = next((one for peer, one in measured.items() if peer.is_ours), None)
-    others = [one for peer, one in measured.items() if not peer.is_ours]
+    others = [one for peer, one in measured.items() if peer.is_python and not peer.is_ours]
     if ours is None or not others:
         return []
     name = f"{workload}_{promise}_lead"
     if workload != "steady":
-        what = f"LiteMQ / the best of the others that promise the same ({promise})"
+        what = f"LiteMQ / the best of the other Python clients that promise the same ({promise})"
         return [Figure(name, what, "×", _ratio(lambda: ours.last.rate, lambda: max(_rates(others))), at_least(1))]
-    what = f"lowest p99 of the others that promise the same ({promise}) / LiteMQ"
+    what = f"lowest p99 of the other Python clients that promise the same ({promise}) / LiteMQ"
     lowest = _ratio(lambda: min(other.last.p99 for other in others), lambda: ours.last.p99)
     return [Figure(name, what, "×", lowest, at_least(1) if promise == "disk" else None)]
 

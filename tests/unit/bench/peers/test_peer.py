@@ -7,6 +7,7 @@ import os
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from litemq.bench.peers import finding, servers
 from litemq.bench.peers.finding import find_peers
 from litemq.bench.peers.litemq_client import LiteMQClient
 from litemq.bench.peers.peer import BODY, Load, Measured, Peer, RunningServer, at_rate, await_each, measure
+from litemq.bench.peers.rocketmq_client import RocketMQClient
 from litemq.bench.suites import peers as suite
 from litemq.errors import LiteMQError
 from support.waiting import HANG_S
@@ -77,9 +79,14 @@ def test_each_send_is_awaited_and_steady_sends_carry_their_time() -> None:
     asyncio.run(asyncio.wait_for(main(), HANG_S))
 
 
+def _without_jars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(servers.KAFKA_VARIABLE, raising=False)
+    monkeypatch.delenv(servers.ROCKETMQ_VARIABLE, raising=False)
+
+
 def test_without_other_systems_litemq_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "find_server", lambda _name: None)
-    monkeypatch.delenv(servers.KAFKA_VARIABLE, raising=False)
+    _without_jars(monkeypatch)
     assert [peer.name for peer in find_peers()] == ["litemq_memory", "litemq_disk"]
     assert not [figure.name for figure in suite.figures(0.001) if figure.name.endswith("_lead")]
 
@@ -89,7 +96,7 @@ def test_old_versions_of_nats_do_not_sync(monkeypatch: pytest.MonkeyPatch, versi
     monkeypatch.setattr(servers, "find_server", lambda name: f"/bin/{name}" if name == "nats-server" else None)
     monkeypatch.setattr(finding, "_client", lambda *_names: "1.0")
     monkeypatch.setattr(finding, "_version", lambda _program: version)
-    monkeypatch.delenv(servers.KAFKA_VARIABLE, raising=False)
+    _without_jars(monkeypatch)
     assert [peer.name for peer in find_peers() if not peer.is_ours] == names
 
 
@@ -98,8 +105,9 @@ def test_litemq_leads_by_the_ratio_to_the_best_other(monkeypatch: pytest.MonkeyP
         Peer("litemq_memory", "we", "memory", _nothing, lambda url: LiteMQClient(url, "memory")),
         Peer("slow", "slow", "memory", _nothing, _Counting),
         Peer("fast", "fast", "memory", _nothing, _Counting),
+        Peer("jvm", "a client that is not of Python", "memory", _nothing, _Counting, is_python=False),
     ]
-    rates = {"litemq_memory": 300.0, "slow": 50.0, "fast": 200.0}
+    rates = {"litemq_memory": 300.0, "slow": 50.0, "fast": 200.0, "jvm": 900.0}
     monkeypatch.setattr(suite, "find_peers", lambda: peers)
     monkeypatch.setattr(
         suite, "measure", lambda peer, *_rest: Measured(rates[peer.name], 1, 1, 1, 1000 / rates[peer.name])
@@ -108,3 +116,45 @@ def test_litemq_leads_by_the_ratio_to_the_best_other(monkeypatch: pytest.MonkeyP
     assert values["awaited_fast"] == 200
     assert values["awaited_memory_lead"] == values["consume_memory_lead"] == 1.5
     assert round(values["steady_memory_lead"], 6) == 1.5
+
+
+def test_the_jars_of_a_directory_name_the_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "find_server", lambda _name: None)
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    _without_jars(monkeypatch)
+    (tmp_path / "rocketmq-broker-5.3.3.jar").touch()
+    monkeypatch.setenv(servers.ROCKETMQ_VARIABLE, str(tmp_path))
+    found = [peer for peer in find_peers() if not peer.is_ours]
+    assert [(peer.name, peer.promise, peer.is_python) for peer in found] == [
+        ("rocketmq", "memory", False),
+        ("rocketmq_fsync", "disk", False),
+    ]
+    assert "RocketMQ 5.3.3" in found[0].what
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [("3 0.5 0.25 10 20 30", ""), ("error java.lang.Exception: late", "late"), ("", "no answer")],
+)
+def test_answers_of_the_load_process(answer: str, error: str) -> None:
+    async def main() -> None:
+        asked: list[bytes] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.append(await reader.readline())
+            writer.write(f"{answer}\n".encode() if answer else b"")
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            client = RocketMQClient(f"127.0.0.1:{port}")
+            if error:
+                with pytest.raises(LiteMQError, match=error):
+                    await client.awaited(1.5, "topic")
+            else:
+                load = await client.awaited(1.5, "topic")
+                assert (load.messages, load.seconds, load.client_s) == (3, 0.5, 0.25)
+                assert list(load.nanoseconds) == [10, 20, 30]
+        assert asked == [b"awaited topic 1.5 256\n"]
+
+    asyncio.run(asyncio.wait_for(main(), HANG_S))
