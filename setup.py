@@ -29,7 +29,14 @@ setup(
             "litemq.format._native",
             [
                 f"src/litemq/format/{name}.c"
-                for name in ("_native", "_native_shared", "_native_records", "_native_messages", "_native_frames", "_native_hot")
+                for name in (
+                    "_native",
+                    "_native_shared",
+                    "_native_records",
+                    "_native_messages",
+                    "_native_frames",
+                    "_native_hot",
+                )
             ],
             depends=["src/litemq/format/_native.h"],
             extra_compile_args=["-std=c11", "-O3"],
@@ -46,7 +53,11 @@ setup(
         ),
         Extension(
             "litemq.client._receiving",
-            ["src/litemq/client/_receiving.c", "src/litemq/format/_native_shared.c", "src/litemq/format/_native_records.c"],
+            [
+                "src/litemq/client/_receiving.c",
+                "src/litemq/format/_native_shared.c",
+                "src/litemq/format/_native_records.c",
+            ],
             depends=["src/litemq/format/_native.h"],
             extra_compile_args=["-std=c11", "-O3"],
             py_limited_api=True,
