@@ -38,7 +38,7 @@ from litemq.types import Durability
 __all__ = ["TickBatcher"]
 
 _RETRY_AFTER_MS: Final = 20
-_WORTH_COLUMNS: Final = 8  # requests of a tick: fewer are checked one by one
+_WORTH_COLUMNS: Final = 16  # requests of a tick: fewer are checked one by one
 _DISK: Final = int(Durability.DISK)
 _LOG = logging.getLogger(__name__)
 
