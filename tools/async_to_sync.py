@@ -194,7 +194,10 @@ BODIES = {
         finally:
             self._thread.stop()""",
     "Client.ack_batch": """
-        self._thread.run(self._wrapped.ack_batch([message._wrapped for message in messages]))  # noqa: SLF001""",
+        wrapped: Any = messages  # what is no message is refused there
+        if isinstance(messages, Sequence):
+            wrapped = [getattr(message, "_wrapped", message) for message in messages]
+        self._thread.run(self._wrapped.ack_batch(wrapped))""",
     "Client.transaction_listener": """
         self._thread.call(lambda: self._wrapped.transaction_listener({arguments}))""",
     "Admin.find": """

@@ -10,7 +10,14 @@ import pytest
 from litemq import AckPolicy, AsyncClient, Message, OutgoingMessage, Retry, RetryPolicy
 from litemq.client.config import ConsumeMode
 from litemq.client.consuming.consumer import Consumer
-from litemq.errors import AlreadySettledError, InvalidArgumentError, SerializationError, UnsupportedFeatureError
+from litemq.errors import (
+    AlreadySettledError,
+    ClientClosedError,
+    InvalidArgumentError,
+    LeaseLostError,
+    SerializationError,
+    UnsupportedFeatureError,
+)
 from support.engines import Engine
 from support.waiting import HANG_S
 
@@ -48,6 +55,22 @@ async def consuming(
 ) -> AsyncIterator[Consumer]:
     async with mq.consumer(topic, group_id="g", mode=mode, ack_policy=ack_policy, retry=retry) as consumer:
         yield consumer
+
+
+@capability("After a consumer is closed, `ack` raises an error: the message is delivered again")
+@both_modes
+async def test_an_ack_after_close(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 3)
+        async with consuming(mq, topic, mode) as consumer:
+            messages = [await anext(consumer) for _ in range(3)]
+            await messages[0].ack()
+        with pytest.raises((ClientClosedError, LeaseLostError), match="consumer"):
+            await messages[1].ack()
+        with pytest.raises((ClientClosedError, LeaseLostError)):
+            await mq.ack_batch(messages[1:])
+        async with consuming(mq, topic, mode) as consumer:
+            assert [(await anext(consumer)).body for _ in range(2)] == [b"1", b"2"]
 
 
 @capability("`nack()` redelivers immediately, `nack(delay=…)` after the delay; `attempt` counts the deliveries")

@@ -87,6 +87,9 @@ def test_receiving(engine: Engine, topic: str) -> None:
         ]
         again[0].ack_nowait().result(HANG_S)
         mq.ack_batch(again[1:])
+        for wrong in ([1], None):
+            with pytest.raises(InvalidArgumentError, match="expected a list of received messages"):
+                mq.ack_batch(wrong)  # type: ignore[arg-type]
         assert mq.receive(topic, group_id="g", wait=timedelta(milliseconds=10)) == []
 
 

@@ -36,7 +36,7 @@ def durability_level(name: str) -> Durability:
     """Return the durability level called ``name``."""
     level = _LEVELS.get(name)
     if level is None:
-        raise InvalidArgumentError(f"durability={name!r}: choose one of {', '.join(_LEVELS)}")
+        raise InvalidArgumentError(f"durability={name!r:.80}: choose one of {', '.join(_LEVELS)}")
     return level
 
 

@@ -130,8 +130,6 @@ class Publisher:
             body, codec = self._compression.compress(body)
         if durability is None:
             durability = self._config.durability
-        if durability is not None and durability not in _LEVELS:
-            durability_level(durability)  # its error lists the choices
         return self.engine_post(
             topic,
             body,
@@ -141,7 +139,7 @@ class Publisher:
             strings(keys, "keys") if keys else (),
             property_pairs(properties) if properties else (),
             ordering_key,
-            _LEVELS[durability],
+            _level(durability),
             delivery,
         )
 
@@ -246,6 +244,13 @@ async def _receipts(waiting: Sequence[asyncio.Future[SendReceipt]]) -> list[Send
         first.add_note(f"{len(receipts)} of {len(waiting)} messages were stored; failed: numbers {list(failed)[:20]}")
         raise first
     return receipts
+
+
+def _level(durability: DurabilityName | None) -> Durability | None:
+    try:
+        return _LEVELS[durability]
+    except (KeyError, TypeError):
+        return durability_level(str(durability))  # its error lists the choices
 
 
 def _outgoing(body: Any, options: GivenOptions) -> tuple[OutgoingMessage, DurabilityName | None]:

@@ -50,6 +50,8 @@ def test_strings_and_properties() -> None:
 
 
 WRONG: Any = 5
+WRONG_LIST: Any = [5]
+WRONG_TEXT: Any = "x"
 
 CALLS: dict[str, tuple[Callable[[AsyncClient], Awaitable[object]], str]] = {
     "send topic": (lambda mq: mq.send(WRONG, b"x"), "topic name 5: expected a string, got int"),
@@ -79,6 +81,23 @@ CALLS: dict[str, tuple[Callable[[AsyncClient], Awaitable[object]], str]] = {
     ),
     "consumer topic": (lambda mq: anext(mq.consumer(WRONG, group_id="g")), "topic name 5: expected a string, got int"),
     "reader topic": (lambda mq: anext(mq.reader(WRONG)), "topic name 5: expected a string, got int"),
+    "send durability": (
+        lambda mq: mq.send("t", b"x", durability=WRONG_LIST),
+        "durability='[5]': choose one of none, memory, disk, replicas",
+    ),
+    "take messages": (
+        lambda mq: mq.consumer("t", group_id="g").take(WRONG_TEXT, 1),
+        "max_messages='x': choose 1 or more",
+    ),
+    "take nothing": (lambda mq: mq.consumer("t", group_id="g").take(0, 1), "max_messages=0: choose 1 or more"),
+    "take wait": (
+        lambda mq: mq.consumer("t", group_id="g").take(1, WRONG_TEXT),
+        "wait='x': choose 0 or more seconds, or a timedelta, below 300 years",
+    ),
+    "ack_batch of numbers": (
+        lambda mq: mq.ack_batch(WRONG_LIST),
+        "messages=[5]: expected a list of received messages",
+    ),
     "ack_batch": (lambda mq: mq.ack_batch(WRONG), "messages=5: expected a list of received messages"),
 }
 

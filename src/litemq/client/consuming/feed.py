@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Coroutine
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
@@ -19,9 +20,11 @@ from litemq.client.engine.engine import Engine, PulledRecords, QueueInfo
 from litemq.client.engine.selection import EVERYTHING, Selection
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
+from litemq.client.times import seconds
 from litemq.errors import (
     ArchiveUnreadableError,
     ConnectionLostError,
+    InvalidArgumentError,
     LiteMQError,
     MissingExtraError,
     NoRouteError,
@@ -118,7 +121,7 @@ class Feed(AsyncIterator[Message]):
                 return message
         raise StopAsyncIteration
 
-    async def take(self, max_messages: int, wait: float) -> list[Message]:
+    async def take(self, max_messages: int, wait: float | timedelta) -> list[Message]:
         """Return available messages, or the first ones that arrive within ``wait`` seconds.
 
         Args:
@@ -129,6 +132,7 @@ class Feed(AsyncIterator[Message]):
             The messages; an empty list after ``wait`` seconds, or after ``stop``.
 
         Raises:
+            InvalidArgumentError: An argument is invalid.
             TopicNotFoundError: The topic does not exist.
             FilterSyntaxError: The filter is invalid.
             OffsetExpiredError: Retention deleted unread messages. The next call continues after
@@ -137,11 +141,14 @@ class Feed(AsyncIterator[Message]):
             ArchiveUnreadableError: Older messages are in the archive, which cannot be read.
             OffsetOutOfRangeError: The group has no offset, and ``auto_offset_reset`` is ``error``.
         """
+        if not isinstance(max_messages, int) or max_messages < 1:
+            raise InvalidArgumentError(f"max_messages={max_messages!r:.80}: choose 1 or more")
+        wait_s = seconds(wait, "wait")
         self._start()
         first = self._inbox.take()
         if first is None:
             try:
-                async with asyncio.timeout(wait):
+                async with asyncio.timeout(wait_s):
                     if not await self._inbox.wait():
                         return []
             except TimeoutError:
@@ -389,6 +396,8 @@ class Feed(AsyncIterator[Message]):
         if self._closed:
             return
         self._closed = True
+        for reader in self._queues.values():
+            reader.is_closed = True
         self._inbox.end()
         tasks = list(self._tasks.values())
         for task in tasks:

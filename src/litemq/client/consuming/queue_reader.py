@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NoReturn
 
 from litemq.client.consuming.ack_window import AckWindow
 from litemq.client.messages.detached import refuse_to_extend, refuse_to_settle
@@ -14,7 +14,7 @@ from litemq.client.messages.serializers import Serializers
 from litemq.client.settling.ack_policy import Failure, SettlePolicy
 from litemq.client.settling.settlements import FailedDelivery, Settlements, delivery_position
 from litemq.client.settling.settler import Settler
-from litemq.errors import LiteMQError, UnsupportedFeatureError
+from litemq.errors import ClientClosedError, LiteMQError, UnsupportedFeatureError
 from litemq.format.messages import MessageFields
 
 __all__ = ["QueueReader"]
@@ -29,6 +29,7 @@ class QueueReader:
         "acks",
         "broker",
         "generation",
+        "is_closed",
         "is_lost",
         "is_retry",
         "max_body_bytes",
@@ -61,6 +62,7 @@ class QueueReader:
         self.is_retry = is_retry  # the group's retry queue
         self.generation = generation  # of the ownership of the queue
         self.is_lost = False  # the queue may have another owner
+        self.is_closed = False  # its consumer commits no more
         self.reset_id = ""  # the group's latest offset reset when reading began
         self.serializers = serializers
         self.max_body_bytes = max_body_bytes
@@ -108,16 +110,21 @@ class QueueReader:
     def ack(self, message: Message) -> None:
         """Acknowledge ``message``. The next commit reports it."""
         acks = self.acks
-        if acks is None:
-            refuse_to_settle()
+        if acks is None or self.is_closed:
+            self._refuse_ack()
         acks.ack(message._queue_offset)  # noqa: SLF001  a property costs a call
 
     def ack_run(self, offset: int, count: int) -> bool:
         """Acknowledge ``count`` messages from ``offset`` on."""
-        if self.acks is None:
-            refuse_to_settle()
+        if self.acks is None or self.is_closed:
+            self._refuse_ack()
         self.acks.ack_run(offset, count)
         return True
+
+    def _refuse_ack(self) -> NoReturn:
+        if self.acks is None:
+            refuse_to_settle()
+        raise ClientClosedError("the consumer is closed, and has committed: the message is delivered again")
 
     def fail(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
         """Have the broker store ``message`` for a retry, or as a dead letter.

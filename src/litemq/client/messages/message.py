@@ -105,6 +105,9 @@ class Message(ReceivedMessage):
             (self._decoded,) = decode_messages(self._record())
         return self._decoded
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._fields, self._source, self._attempt, self._settled)
+
     @property
     def topic(self) -> str:
         return self._fields.topic
@@ -236,7 +239,7 @@ class Message(ReceivedMessage):
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: The broker did not answer; the message may be delivered again.
         """
         settlements = self._start_ack()
@@ -252,7 +255,7 @@ class Message(ReceivedMessage):
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: By the future: the broker did not answer, and may deliver it again.
         """
         settlements = self._start_ack()
@@ -297,7 +300,7 @@ class Message(ReceivedMessage):
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: The broker did not answer; the message may be delivered again.
         """
         after = 0.0 if delay is None else retry_delay(delay, "delay")
@@ -313,7 +316,7 @@ class Message(ReceivedMessage):
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: The broker did not answer; the message may be delivered again.
         """
         await self.fail(Failure(is_final=True, reason=DeadReason.CONSUME_ERROR, error=one_line(reason)))
@@ -328,7 +331,7 @@ class Message(ReceivedMessage):
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: The broker did not answer; the message may be delivered again.
         """
         self._check_open()
@@ -379,7 +382,7 @@ class Message(ReceivedMessage):
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: The broker did not answer; the message may be delivered again.
         """
         settle_policy = self._source.settle_policy
@@ -390,6 +393,13 @@ class Message(ReceivedMessage):
                 ack_policy or settle_policy.ack_policy, retry or retry_policy_for(self.properties, settle_policy.retry)
             ),
         )
+
+
+def _restore(fields: MessageFields, source: Source, attempt: int, settled: bool) -> Message:
+    """Make the copy of a message."""
+    message = Message(fields, source, attempt)
+    message._settled = settled  # noqa: SLF001
+    return message
 
 
 def decode_received(source: Source, records: bytes) -> list[Message]:

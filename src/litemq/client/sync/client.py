@@ -556,7 +556,10 @@ class Client(SyncApp):
             AlreadySettledError, LeaseLostError, LiteMQError: Some messages failed. The first error
                 is raised, with a note that lists the failed messages.
         """
-        self._thread.run(self._wrapped.ack_batch([message._wrapped for message in messages]))  # noqa: SLF001
+        wrapped: Any = messages  # what is no message is refused there
+        if isinstance(messages, Sequence):
+            wrapped = [getattr(message, "_wrapped", message) for message in messages]
+        self._thread.run(self._wrapped.ack_batch(wrapped))
 
     def reader(
         self,

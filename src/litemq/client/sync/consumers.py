@@ -7,6 +7,7 @@ run the generator.
 from __future__ import annotations
 
 from collections import deque
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
@@ -88,7 +89,7 @@ class SyncConsumer:
         """Whether an error ended the reading of some queues. Close the feed and open another."""
         return self._wrapped.is_broken
 
-    def take(self, max_messages: int, wait: float) -> list[SyncMessage]:
+    def take(self, max_messages: int, wait: float | timedelta) -> list[SyncMessage]:
         """Return available messages, or the first ones that arrive within ``wait`` seconds.
 
         Args:
@@ -99,6 +100,7 @@ class SyncConsumer:
             The messages; an empty list after ``wait`` seconds, or after ``stop``.
 
         Raises:
+            InvalidArgumentError: An argument is invalid.
             TopicNotFoundError: The topic does not exist.
             FilterSyntaxError: The filter is invalid.
             OffsetExpiredError: Retention deleted unread messages. The next call continues after
@@ -164,7 +166,7 @@ class SyncReader:
         """Whether an error ended the reading of some queues. Close the feed and open another."""
         return self._wrapped.is_broken
 
-    def take(self, max_messages: int, wait: float) -> list[SyncMessage]:
+    def take(self, max_messages: int, wait: float | timedelta) -> list[SyncMessage]:
         """Return available messages, or the first ones that arrive within ``wait`` seconds.
 
         Args:
@@ -175,6 +177,7 @@ class SyncReader:
             The messages; an empty list after ``wait`` seconds, or after ``stop``.
 
         Raises:
+            InvalidArgumentError: An argument is invalid.
             TopicNotFoundError: The topic does not exist.
             FilterSyntaxError: The filter is invalid.
             OffsetExpiredError: Retention deleted unread messages. The next call continues after

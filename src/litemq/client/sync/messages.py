@@ -146,7 +146,7 @@ class SyncMessage:
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: The broker did not answer; the message may be delivered again.
         """
         self._thread.run(self._wrapped.ack())
@@ -160,7 +160,7 @@ class SyncMessage:
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: By the future: the broker did not answer, and may deliver it again.
         """
         return self._thread.submit(lambda: self._wrapped.ack_nowait())
@@ -178,7 +178,7 @@ class SyncMessage:
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: The broker did not answer; the message may be delivered again.
         """
         self._thread.run(self._wrapped.nack(delay=delay))
@@ -193,7 +193,7 @@ class SyncMessage:
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: The broker did not answer; the message may be delivered again.
         """
         self._thread.run(self._wrapped.reject(reason=reason))
@@ -208,7 +208,7 @@ class SyncMessage:
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: The broker did not answer; the message may be delivered again.
         """
         self._thread.run(self._wrapped.fail(failure))
@@ -255,7 +255,7 @@ class SyncMessage:
             AlreadySettledError: The message is already settled.
             LeaseLostError: The lease ended; another consumer may have the message.
             UnsupportedFeatureError: The message was read without a group.
-            ClientClosedError: The client is closed; the message is delivered again.
+            ClientClosedError: The client or the consumer is closed; the message is delivered again.
             NetworkError: The broker did not answer; the message may be delivered again.
         """
         processing = self._wrapped.process(ack_policy, retry=retry)

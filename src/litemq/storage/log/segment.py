@@ -13,6 +13,7 @@ from litemq.storage.files.disk import Disk, OpenFile, release_pages
 __all__ = ["Segment", "remove_segments", "segment_path", "segment_starts"]
 
 _ZEROS_AT_ONCE: Final = 1 << 20
+_ZEROS: Final = bytes(_ZEROS_AT_ONCE)  # a comparison takes a twentieth of a search for the last other byte
 
 
 def segment_path(directory: Path, start: int) -> Path:
@@ -81,8 +82,9 @@ class Segment:
         for first, end in self.file.data_ranges(begin):
             for at in range(first, end, _ZEROS_AT_ONCE):
                 count = min(_ZEROS_AT_ONCE, end - at)
-                if self.file.read(count, at).rstrip(b"\0"):
-                    self.file.write(bytes(count), at)
+                zeros = _ZEROS[:count]
+                if self.file.read(count, at) != zeros:
+                    self.file.write(zeros, at)
 
     @cached_property
     def mapped(self) -> memoryview:

@@ -8,7 +8,7 @@ from litemq.client.consuming.ack_batch import ack_batch
 from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
-from litemq.errors import AlreadySettledError, UnsupportedFeatureError
+from litemq.errors import AlreadySettledError, ClientClosedError, UnsupportedFeatureError
 from litemq.format.record_encode import encode_record
 from litemq.types import Record, Stamp
 from support.on_loop import on_loop
@@ -69,6 +69,20 @@ async def test_a_message_twice_is_an_error_the_second_time(numbers: list[int], f
         await ack_batch([messages[number] for number in numbers])
     assert raised.value.__notes__[0].endswith(f"numbers {failed}")
     assert _done(reader) == max(numbers) + 1
+
+
+@on_loop
+async def test_after_the_consumer_is_closed_an_ack_is_an_error() -> None:
+    reader, messages = _reader(3)
+    await messages[0].ack()
+    reader.is_closed = True
+    with pytest.raises(ClientClosedError, match="delivered again"):
+        await messages[1].ack()
+    with pytest.raises(ClientClosedError) as raised:
+        await ack_batch(messages[1:])
+    assert raised.value.__notes__ == ["0 of 2 messages were settled; failed: numbers [0, 1]"]
+    assert not messages[1].is_settled
+    assert _done(reader) == 1
 
 
 @on_loop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
 from typing import Any, cast
@@ -21,6 +22,7 @@ from litemq.format.record_encode import encode_record
 from litemq.types import Record, Stamp
 from support.records import RECORDS, STAMPS
 
+STAMP = Stamp(commitlog_offset=0, queue_offset=0, store_timestamp=1, topic_id=1)
 NEEDS_C = pytest.mark.skipif(not native.enabled, reason="the extension is not built")
 
 
@@ -164,3 +166,11 @@ def test_the_fields_are_those_of_the_record() -> None:
     assert (message.properties, message.body, message.attempt) == ({"p": "v"}, b"body", 2)
     assert (message.queue_id, message.queue_offset, message.size) == (2, 3, 4)
     assert isinstance(message._fields, MessageFields)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_message_can_be_copied(settled: bool) -> None:
+    (message,) = decode_received(SOURCE, encode_record(Record("t", b"body"), STAMP))
+    message._settled = settled
+    again = copy.copy(message)
+    assert _shown(again) == _shown(message)
