@@ -132,15 +132,17 @@ sanitize *args:
     trap 'rm -rf "$copy"' EXIT
     cp -r src/litemq "$copy"
     include=$({{bin}}/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
-    cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -fsanitize=address,undefined -fno-sanitize-recover=all \
-        -I"$include" src/litemq/format/_native*.c -o "$copy/litemq/format/_native.abi3.so"
-    cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -pthread -fsanitize=address,undefined -fno-sanitize-recover=all \
-        -I"$include" src/litemq/storage/log/_group_sync.c -o "$copy/litemq/storage/log/_group_sync.abi3.so"
-    cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -fsanitize=address,undefined -fno-sanitize-recover=all \
-        -I"$include" src/litemq/client/_sending.c src/litemq/format/_native_shared.c -o "$copy/litemq/client/_sending.abi3.so"
-    cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -fsanitize=address,undefined -fno-sanitize-recover=all \
-        -I"$include" src/litemq/client/_receiving.c src/litemq/format/_native_shared.c src/litemq/format/_native_records.c \
-        -o "$copy/litemq/client/_receiving.abi3.so"
+    build() { # build MODULE SOURCES…
+        local module=$1
+        shift
+        cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -pthread -fsanitize=address,undefined -fno-sanitize-recover=all \
+            -I"$include" "$@" -o "$copy/litemq/$module.abi3.so"
+    }
+    format=src/litemq/format
+    build format/_native $format/_native*.c
+    build client/_sending src/litemq/client/_sending.c $format/_native_shared.c
+    build client/_receiving src/litemq/client/_receiving.c $format/_native_shared.c $format/_native_records.c
+    build storage/log/_group_sync src/litemq/storage/log/_group_sync.c
     preload="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
     # Python keeps its allocations until it ends, so leak detection is off.
     LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$copy" \

@@ -23,54 +23,28 @@ class Wheel(bdist_wheel):
         super().run()
 
 
+def extension(name: str, *sources: str, flags: tuple[str, ...] = ("-O3",), links: tuple[str, ...] = ()) -> Extension:
+    """Describe an optional extension of the package, whose sources are relative to it."""
+    return Extension(
+        f"litemq.{name}",
+        [f"src/litemq/{source}.c" for source in sources],
+        depends=["src/litemq/format/_native.h"],
+        extra_compile_args=["-std=c11", *flags],
+        extra_link_args=list(links),
+        py_limited_api=True,
+        optional=True,
+    )
+
+
+SHARED = ("format/_native_shared", "format/_native_records")
+LOOPS = ("format/_native", "format/_native_messages", "format/_native_frames", "format/_native_hot")
+
 setup(
     ext_modules=[
-        Extension(
-            "litemq.format._native",
-            [
-                f"src/litemq/format/{name}.c"
-                for name in (
-                    "_native",
-                    "_native_shared",
-                    "_native_records",
-                    "_native_messages",
-                    "_native_frames",
-                    "_native_hot",
-                )
-            ],
-            depends=["src/litemq/format/_native.h"],
-            extra_compile_args=["-std=c11", "-O3"],
-            py_limited_api=True,
-            optional=True,
-        ),
-        Extension(
-            "litemq.client._sending",
-            ["src/litemq/client/_sending.c", "src/litemq/format/_native_shared.c"],
-            depends=["src/litemq/format/_native.h"],
-            extra_compile_args=["-std=c11", "-O3"],
-            py_limited_api=True,
-            optional=True,
-        ),
-        Extension(
-            "litemq.client._receiving",
-            [
-                "src/litemq/client/_receiving.c",
-                "src/litemq/format/_native_shared.c",
-                "src/litemq/format/_native_records.c",
-            ],
-            depends=["src/litemq/format/_native.h"],
-            extra_compile_args=["-std=c11", "-O3"],
-            py_limited_api=True,
-            optional=True,
-        ),
-        Extension(
-            "litemq.storage.log._group_sync",
-            ["src/litemq/storage/log/_group_sync.c"],
-            extra_compile_args=["-std=c11", "-O2", "-pthread"],
-            extra_link_args=["-pthread"],
-            py_limited_api=True,
-            optional=True,
-        ),
+        extension("format._native", *LOOPS, *SHARED),
+        extension("client._sending", "client/_sending", "format/_native_shared"),
+        extension("client._receiving", "client/_receiving", *SHARED),
+        extension("storage.log._group_sync", "storage/log/_group_sync", flags=("-O2", "-pthread"), links=("-pthread",)),
     ],
     cmdclass={"bdist_wheel": Wheel},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

@@ -60,6 +60,7 @@ __all__ = [
     "MAGIC",
     "PADDING",
     "PRODUCER_BYTES_AT",
+    "PRODUCER_CRC_AT",
     "SEVERAL_TAGS",
     "STAMPED_BYTES_AT",
     "STAMP_AT",
@@ -75,6 +76,7 @@ MAGIC: Final = 0x4C4D5102
 BLANK_MAGIC: Final = 0x4C4D51FF
 FIXED_BYTES: Final = 144
 PRODUCER_BYTES_AT: Final = 64  # the producer's checksum covers everything from here on
+PRODUCER_CRC_AT: Final = 8
 STAMP_AT: Final = 12
 DELAY_TIME_AT: Final = slice(72, 80)
 STAMPED_BYTES_AT: Final = 16  # the broker's checksum covers from here to the producer's bytes

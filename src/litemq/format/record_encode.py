@@ -26,6 +26,7 @@ from litemq.format.record import (
     MAGIC,
     PADDING,
     PRODUCER_BYTES_AT,
+    PRODUCER_CRC_AT,
     SEVERAL_TAGS,
     STAMP_AT,
     STAMPED_BYTES_AT,
@@ -45,7 +46,6 @@ _MIDDLE_LENGTHS: Final = struct.Struct(">HHHHHI")  # topic … born_host, 0, tag
 _U32: Final = struct.Struct(">I")
 _U16: Final = struct.Struct(">H")
 _U64: Final = struct.Struct(">Q")
-_PRODUCER_CRC_AT: Final = 8
 _BORN_TIMESTAMP_AT: Final = 64
 _SEQUENCE_AT: Final = 96
 _BODY_LENGTH_AT: Final = 140
@@ -309,7 +309,7 @@ def complete_record(head: bytes, body: bytes, message_id: str, born_timestamp: i
     _U64.pack_into(record, _BORN_TIMESTAMP_AT, born_timestamp)
     _U64.pack_into(record, _SEQUENCE_AT, sequence)
     _U32.pack_into(record, _BODY_LENGTH_AT, len(body))
-    _U32.pack_into(record, _PRODUCER_CRC_AT, crc32c(memoryview(record)[PRODUCER_BYTES_AT:]))
+    _U32.pack_into(record, PRODUCER_CRC_AT, crc32c(memoryview(record)[PRODUCER_BYTES_AT:]))
     return bytes(record)
 
 

@@ -17,7 +17,7 @@ from litemq.format.columns.keys import tag_hashes
 from litemq.format.columns.record_columns import HEADER, PARTS, TAGS_AT, RecordColumns
 from litemq.format.columns.string_lists import StringLists, Strings
 from litemq.format.crc import crc32c_of_records
-from litemq.format.record import FIXED_BYTES, MAGIC, PRODUCER_BYTES_AT, Buffer
+from litemq.format.record import FIXED_BYTES, MAGIC, PRODUCER_BYTES_AT, PRODUCER_CRC_AT, Buffer
 from litemq.format.v1.columns import RecordColumnsV1
 from litemq.format.v1.record import MAGIC_V1, MIN_BYTES_V1
 from litemq.types import MessageStatus, MessageType, RecordKind
@@ -27,7 +27,6 @@ __all__ = ["downgrade", "upgrade"]
 Longs = npt.NDArray[np.int64]
 
 _LIST_COUNT_BYTES = 4
-_PRODUCER_CRC_AT = 8
 
 
 # To version 2 -------------------------------------------------------------------------------------
@@ -59,7 +58,7 @@ def upgrade(columns: RecordColumnsV1) -> RecordColumns:
     buffer = bytearray(_interleave(pieces))
     begins, ends = (starts + PRODUCER_BYTES_AT).tolist(), (starts + sizes).tolist()
     crcs = np.array(crc32c_of_records(memoryview(buffer), begins, ends), ">u4").view(np.uint8).reshape(-1, 4)
-    np.frombuffer(buffer, np.uint8)[starts[:, None] + np.arange(_PRODUCER_CRC_AT, _PRODUCER_CRC_AT + 4)] = crcs
+    np.frombuffer(buffer, np.uint8)[starts[:, None] + np.arange(PRODUCER_CRC_AT, PRODUCER_CRC_AT + 4)] = crcs
     return RecordColumns(buffer, starts)
 
 

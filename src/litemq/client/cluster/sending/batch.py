@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from litemq.client import native
 from litemq.client.cluster.sending.send_buffer import ByteCount, PythonByteCount
@@ -15,6 +15,19 @@ from litemq.format.record_encode import complete_record
 __all__ = ["Batch", "PythonBatch"]
 
 _new_tuple: Final = tuple.__new__  # the constructor of a named tuple costs twice as much
+
+
+class _Plain(NamedTuple):
+    """How a batch takes messages that have only a body."""
+
+    head: bytes
+    ids: MessageIds | PythonMessageIds
+    buffer: ByteCount | PythonByteCount
+    new_future: Callable[[], asyncio.Future[SendReceipt]]
+    max_record_bytes: int
+    max_bytes: int
+    max_messages: int
+    sequenced: bool
 
 
 class PythonBatch:
@@ -88,27 +101,6 @@ class PythonBatch:
             if not waiter.done():
                 waiter.set_result(_new_tuple(receipt, (topic, message_id, broker, queue_id, offset, timestamp)))
             offset += step
-
-
-class _Plain:
-    """How a batch takes messages that have only a body."""
-
-    __slots__ = ("buffer", "head", "ids", "max_bytes", "max_messages", "max_record_bytes", "new_future", "sequenced")
-
-    def __init__(
-        self,
-        head: bytes,
-        ids: MessageIds | PythonMessageIds,
-        buffer: ByteCount | PythonByteCount,
-        new_future: Callable[[], asyncio.Future[SendReceipt]],
-        max_record_bytes: int,
-        max_bytes: int,
-        max_messages: int,
-        sequenced: bool,
-    ) -> None:
-        self.head, self.ids, self.buffer, self.new_future = head, ids, buffer, new_future
-        self.max_record_bytes, self.max_bytes, self.max_messages = max_record_bytes, max_bytes, max_messages
-        self.sequenced = sequenced
 
 
 if TYPE_CHECKING:
