@@ -42,7 +42,8 @@ def install(revision: str, folder: Path) -> Path:
     subprocess.run(["tar", "-x", "-C", str(source)], input=archive, check=True)
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
     python = environment / "bin" / "python"
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    uv = str(Path(sys.executable).with_name("uv"))  # pip refuses an extra that the lock file pins without its name
+    pip = [uv, "pip", "install", "--quiet", "--python", str(python)]
     subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "dev.lock")], check=True)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", str(source)], check=True)
     return environment / "bin"
