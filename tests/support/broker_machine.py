@@ -24,6 +24,7 @@ from litemq.storage.memory_store import MemoryStore
 from litemq.storage.state import QueueKey
 from litemq.types import Record, StoredRecord
 from support.quick_disk import QuickDisk
+from support.replicas import assert_follower_agrees
 
 __all__ = ["BrokerMachine"]
 
@@ -66,6 +67,7 @@ class BrokerMachine(RuleBasedStateMachine):
             self.copy_the_rest()
             self._stop()
             if isinstance(self.store, DiskStore):
+                assert_follower_agrees(self.store)
                 self.store.abandon()
             self.runner.close()
             shutil.rmtree(self.folder)

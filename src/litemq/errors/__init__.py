@@ -18,7 +18,8 @@ The tree, which a test compares with the classes below::
     │   ├── StoreFailedError
     │   ├── DiskFullError
     │   ├── CorruptStoreError
-    │   └── OffsetOutOfRangeError
+    │   ├── OffsetOutOfRangeError
+    │   └── LogDivergedError
     ├── NetworkError
     │   ├── ProtocolError
     │   ├── UnsupportedVersionError
@@ -45,7 +46,8 @@ The tree, which a test compares with the classes below::
     │   ├── TransactionEndedError
     │   ├── TransactionNotFoundError
     │   ├── JobNotFoundError
-    │   └── JobExistsError
+    │   ├── JobExistsError
+    │   └── NotMasterError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
@@ -89,6 +91,7 @@ from litemq.errors.broker import (
     JobNotFoundError,
     LeaseLostError,
     NotGroupMemberError,
+    NotMasterError,
     OffsetExpiredError,
     OverloadedError,
     QuotaExceededError,
@@ -131,6 +134,7 @@ from litemq.errors.network import (
 from litemq.errors.storage import (
     CorruptStoreError,
     DiskFullError,
+    LogDivergedError,
     OffsetOutOfRangeError,
     StorageError,
     StoreFailedError,
@@ -166,10 +170,12 @@ __all__ = [
     "JobNotFoundError",
     "LeaseLostError",
     "LiteMQError",
+    "LogDivergedError",
     "MissingExtraError",
     "NetworkError",
     "NoRouteError",
     "NotGroupMemberError",
+    "NotMasterError",
     "OffsetExpiredError",
     "OffsetOutOfRangeError",
     "OverloadedError",

@@ -13,6 +13,7 @@ __all__ = [
     "JobNotFoundError",
     "LeaseLostError",
     "NotGroupMemberError",
+    "NotMasterError",
     "OffsetExpiredError",
     "OverloadedError",
     "QuotaExceededError",
@@ -161,3 +162,10 @@ class JobExistsError(BrokerError):
     """A job with this id exists. Choose another id, or change the job with ``update``."""
 
     code = 74
+
+
+class NotMasterError(BrokerError):
+    """The broker is not the master of its group, and wrote nothing. Clients ask the master."""
+
+    code = 85
+    retriable = True

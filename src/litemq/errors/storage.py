@@ -7,6 +7,7 @@ from litemq.errors.base import LiteMQError
 __all__ = [
     "CorruptStoreError",
     "DiskFullError",
+    "LogDivergedError",
     "OffsetOutOfRangeError",
     "StorageError",
     "StoreFailedError",
@@ -54,3 +55,9 @@ class OffsetOutOfRangeError(StorageError):
     """The offset was deleted by retention or is not confirmed yet. The message names the range."""
 
     code = 25
+
+
+class LogDivergedError(StorageError):
+    """A replica would have to cut off confirmed records to follow its master. It stops instead."""
+
+    code = 26

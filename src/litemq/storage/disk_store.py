@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from litemq.storage.reading import StoreReader
 from litemq.storage.state import NO_SETTINGS, QueueKey, Topic, TopicSettings
 from litemq.storage.state.topics import system_topic_queues
 from litemq.storage.store import Appended, Decide, Longs, QueueReads, Sent
-from litemq.storage.store_parts import WRITE_BEHIND_S
+from litemq.storage.store_parts import WRITE_BEHIND_S, StoreParts
 from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.timer_store import TimerStore
 from litemq.storage.writing import StoreWriter
@@ -71,20 +72,27 @@ class DiskStore:
         Report progress with ``on_replayed(done, total)``, in bytes of the log. ``broker_name`` is
         stored in ``topics.json``, for programs that read the directory without a broker.
         """
-        self._parts = open_parts(
-            directory,
-            config,
-            clock,
-            disk=disk,
-            host=host,
-            broker_name=broker_name,
-            on_replayed=on_replayed,
-        )
-        self.state = self._parts.state
         self._clock = clock
         self._sent_limits = config.sent_limits
+        self._open(
+            partial(
+                open_parts,
+                directory,
+                config,
+                clock,
+                disk=disk,
+                host=host,
+                broker_name=broker_name,
+                on_replayed=on_replayed,
+            )
+        )
+
+    def _open(self, open_directory: Callable[..., StoreParts]) -> None:
+        self._parts = open_directory()
+        self.state = self._parts.state
         self._log = self._parts.log
         self._flusher = self._parts.flusher
+        self._confirmation = self._parts.confirmation
         self._writing = self._parts.writing
         self._writer = StoreWriter(self._parts)
         self._write = self._writer.write
@@ -105,11 +113,14 @@ class DiskStore:
         self._stop_threads()
         try:
             if self._log.failure is None:
-                self.snapshot()
+                self._write_last_snapshot()
                 self.checkpoint(max_seconds=10 * WRITE_BEHIND_S)
         finally:
             self._parts.state_writer.close()
             self._parts.files.close()
+
+    def _write_last_snapshot(self) -> None:
+        self.snapshot()
 
     def _stop_threads(self) -> None:
         self._log.on_failure = lambda _reason: None
@@ -129,7 +140,7 @@ class DiskStore:
     @property
     def confirm_offset(self) -> int:
         """The offset below which everything is durable. Reads never go beyond it."""
-        return self._flusher.flushed
+        return self._confirmation.offset
 
     @property
     def write_failure(self) -> str | None:
@@ -315,18 +326,18 @@ class DiskStore:
 
     def wait_confirmed(self, offset: int, timeout: float | None = None) -> None:
         """Block until everything below ``offset`` may be read."""
-        self._flusher.wait(offset, timeout)
+        self._confirmation.wait(offset, timeout)
 
     async def confirmed(self, offset: int) -> None:
         """Wait until everything below ``offset`` may be read."""
-        await self._flusher.wait_flushed(offset)
+        await self._confirmation.confirmed(offset)
 
     def when_confirmed(self, offset: int, on_confirmed: OnFlushed) -> None:
         """Call ``on_confirmed(None)`` once everything below ``offset`` may be read.
 
         If the store fails before that, call ``on_confirmed(error)``. Only for the event loop.
         """
-        self._flusher.when_flushed(offset, on_confirmed)
+        self._confirmation.when_confirmed(offset, on_confirmed)
 
     # Reading: ``Store`` describes each call ------------------------------------------------------
 
@@ -409,7 +420,7 @@ class DiskStore:
     # Maintenance ---------------------------------------------------------------------------------
 
     def checkpoint(self, *, max_seconds: float = WRITE_BEHIND_S, whole: bool = True) -> None:
-        """Make the projections durable up to the flushed offset. See ``Maintenance.checkpoint``."""
+        """Make the projections durable up to the confirm offset. See ``Maintenance.checkpoint``."""
         self._maintenance.checkpoint(max_seconds=max_seconds, whole=whole)
 
     def snapshot(self) -> int:

@@ -85,7 +85,7 @@ class HalfCopier:
         while not self._is_copied_before(log_offset):
             decided = self.read_decided(_COPY_BYTES)
             if decided is None:
-                parts.flusher.wait(parts.log.end)
+                parts.confirmation.wait(parts.log.end)
                 continue
             try:
                 self.append(decided, parts.clock.wall_ms(), from_reserve=True)

@@ -36,7 +36,7 @@ class ProjectionRepair:
         with parts.maintaining:
             if (key, first) not in parts.queues.holes and not self._finds_hole(key, first):
                 try:
-                    parts.queue_reader.read(key, first, max_messages, 1, parts.flusher.flushed)
+                    parts.queue_reader.read(key, first, max_messages, 1, parts.confirmation.offset)
                 except DamagedQueueError:
                     _LOG.warning("%s; rebuilding the queues from the log", error)
                     self._rebuild_queues()
@@ -52,7 +52,7 @@ class ProjectionRepair:
         A rebuild before this start has left the mark. If so, note the hole.
         """
         parts = self._parts
-        confirmed = parts.flusher.flushed
+        confirmed = parts.confirmation.offset
         try:
             entries = parts.queue_reader.entries(key, first, 1, confirmed)
         except DamagedQueueError:
@@ -82,8 +82,8 @@ class ProjectionRepair:
         queues = open_queues(parts.disk, parts.directory, parts.state)
         rebuild = QueueReplay(queues, parts.state, log.start, whole=True)
         reached = log.start
-        while reached < parts.flusher.flushed:
-            until = parts.flusher.flushed
+        while reached < parts.confirmation.offset:
+            until = parts.confirmation.offset
             for window in read_log(log, reached, until, on_damage=parts.damage.add):
                 replay_into_queues(window, reached, rebuild)
                 queues.write_behind(window.base, WRITE_BEHIND_S)
@@ -106,8 +106,8 @@ class ProjectionRepair:
         buckets.clear()
         timers = TimerStore(buckets)
         reached = log.start
-        while reached < parts.flusher.flushed:
-            until = parts.flusher.flushed
+        while reached < parts.confirmation.offset:
+            until = parts.confirmation.offset
             for window in read_log(log, reached, until, on_damage=parts.damage.add):
                 replay_into_timers(window, reached, timers)
                 timers.write_behind(window.base)

@@ -82,11 +82,14 @@ class Maintenance:
         now = self._now()
         if now - self._checkpoint_at < self._config.checkpoint_interval_ms / 1000:
             with self._parts.maintaining:
-                self._parts.state_writer.commit_if_due(self._parts.flusher.flushed)
+                self._parts.state_writer.commit_if_due(self._parts.applied_offset)
             return 0.0
         self._checkpoint_at = now
         self.watch_disk()  # first: on a full disk, the checkpoint fails until old segments are gone
         self.checkpoint(whole=False)
+        self.take_marks()
+        if self._parts.follows:
+            return self._rest()
         self.watch_unread()
         self._retainer.report_losses()
         if self._log.end - self._snapshot_at >= self._config.snapshot_every_bytes:
@@ -116,30 +119,30 @@ class Maintenance:
     # Projections ---------------------------------------------------------------------------------
 
     def checkpoint(self, *, max_seconds: float = WRITE_BEHIND_S, whole: bool = True) -> None:
-        """Make the projections durable up to the flushed offset, and write the checkpoint.
+        """Make the projections durable up to the confirm offset, and write the checkpoint.
 
         Write queue entries for at most ``max_seconds``. If ``whole`` is false, ``state.db`` may
         lag.
         """
         parts = self._parts
         with parts.maintaining:
-            flushed = parts.flusher.flushed
-            applied = parts.queues.write_behind(flushed, max_seconds)
-            parts.finder.index_to(flushed, parts.damage.add)
-            parts.timers.write_behind(flushed)
-            (parts.state_writer.commit if whole else parts.state_writer.commit_if_due)(flushed)
+            confirmed = parts.applied_offset
+            applied = parts.queues.write_behind(confirmed, max_seconds)
+            parts.finder.index_to(confirmed, parts.damage.add)
+            parts.timers.write_behind(confirmed)
+            (parts.state_writer.commit if whole else parts.state_writer.commit_if_due)(confirmed)
             try:
                 parts.disk.sync_all(parts.directory)
             except OSError as error:
                 if not is_temporary(error):  # after a failed sync, the contents of the disk are unknown
                     self._log.fail(f"a sync failed: {error}")
                 raise
-            parts.timers.seal(flushed)
+            parts.timers.seal(confirmed)
             self._log.cool()
             parts.files.projections = parts.files.projections._replace(
                 queues_applied=applied,
                 index_applied=parts.finder.indexed,
-                timers_applied=flushed,
+                timers_applied=confirmed,
                 state_applied=parts.state_writer.applied,
             )
             parts.files.checkpoint()
@@ -157,7 +160,10 @@ class Maintenance:
             self.checkpoint()
 
     def snapshot(self) -> int:
-        """Write the state into the log, wait until it is durable, and return its log offset."""
+        """Write the state into the log, wait until it is durable, and return its log offset.
+
+        A replica does not wait: ``take_marks`` follows.
+        """
         parts = self._parts
         with self._snapshotting:  # the records of two snapshots must not mix
             with parts.writing:
@@ -167,11 +173,27 @@ class Maintenance:
             # applies them to the snapshot's rows.
             for control in snapshot_rest(state.rows(), begin, self._config.max_record_bytes // 2):
                 end = self._writer.append_control(control).end
-        parts.flusher.wait(end)
+        if parts.is_replica:
+            self._snapshot_at = max(begin, self._snapshot_at)
+        else:
+            parts.confirmation.wait(end)
+            self._set_snapshot(begin)
+        return begin
+
+    def _set_snapshot(self, begin: int) -> None:
+        """Let the next checkpoint name the snapshot at ``begin``, which is confirmed."""
+        parts = self._parts
         with parts.maintaining:
             self._snapshot_at = max(begin, self._snapshot_at)
-            parts.files.projections = parts.files.projections._replace(snapshot=self._snapshot_at)
-        return begin
+            parts.files.projections = parts.files.projections._replace(snapshot=begin)
+
+    def take_marks(self) -> None:
+        """Use the confirmed snapshots of a replica's log, and drop what retention has crossed."""
+        parts = self._parts
+        for mark in parts.marks.take(parts.confirmation.offset):
+            self._set_snapshot(mark.snapshot)
+            if mark.log_start > self._log.start:
+                self._retainer.drop(mark.log_start, mark.start_offsets)
 
     # Disk space ----------------------------------------------------------------------------------
 
@@ -190,7 +212,12 @@ class Maintenance:
                 if self._has_reserve:  # once, not at every interval
                     _LOG.warning("%s: cannot reserve a segment for the broker's own records", error)
                 self._has_reserve = False
-        while used >= config.disk_clean_percent < 100 and len(log.segments) > 2 and self._now() >= self._clean_again_at:
+        while (
+            used >= config.disk_clean_percent < 100
+            and len(log.segments) > 2
+            and self._now() >= self._clean_again_at
+            and not parts.follows
+        ):
             before = log.start
             try:
                 after = self.retain(max_bytes=log.segments[-1].end - log.segments[1].start, is_urgent=True)

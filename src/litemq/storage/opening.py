@@ -64,15 +64,19 @@ def open_parts(
     on_replayed: Callable[[int, int], None],
     on_loss: OnLoss = refuse_loss,
     rebuild_in: Callable[[], Path] | None = None,
+    is_replica: bool = False,
 ) -> StoreParts:
     """Open a data directory, and bring every projection but the key index up to the log's end.
 
     Report progress with ``on_replayed(done, total)``, in bytes of the log. Call ``on_loss(error)``
     for each damaged record that may have changed the state; if it does not raise, the record is
     skipped. ``rebuild_in`` makes an empty folder for new projections, and leaves those of the
-    directory alone. If opening fails, the directory is released as after a crash.
+    directory alone. If opening fails, the directory is released as after a crash. The store of a
+    replica begins no epoch.
     """
-    files = LogDirectory(directory, config, clock, disk=disk, host=host, flushed_at_least=_stored_offset)
+    files = LogDirectory(
+        directory, config, clock, disk=disk, host=host, flushed_at_least=_stored_offset, is_replica=is_replica
+    )
     log_directory = directory
     with ExitStack() as undo:
         undo.callback(files.abandon)
@@ -84,7 +88,7 @@ def open_parts(
         undo.callback(state_writer.close)
         state, as_of, rebuild = _load_state(files, state_writer.stored, log_directory)
         changes = state_writer.follow(state, as_of, rebuild=rebuild)
-        log, flusher = files.log, files.flusher
+        log, confirmation = files.log, files.confirmation
         queues = open_queues(disk, directory, state)
         queue_reader = QueueReader(log, queues, directory / "consumequeue")
         finder = Finder(
@@ -92,7 +96,7 @@ def open_parts(
             KeyIndexes(disk, directory / "index", slots=config.index_slots, capacity=config.index_entries),
             state,
             clock,
-            lambda log_offset: read_checked(log, log_offset, flusher.flushed)[1],
+            lambda log_offset: read_checked(log, log_offset, confirmation.offset)[1],
             written_from=files.epoch.start_offset,
         )
         timers, timers_applied = _open_timers(files, open_buckets(disk, directory))
@@ -209,15 +213,16 @@ def _replay(
         replay_into_queues(window, queues_applied, queue_replay)
         replay_into_timers(window, timers_applied, timers)
         end = window.base + int(window.columns.starts[-1] + window.columns.sizes[-1])
-        if whole:
+        confirmed = min(end, parts.confirmation.offset)  # without replicas: everything, recovery has synced it
+        if whole and end == confirmed:
             parts.finder.add(window, end)
         if end - written >= _REPLAY_BATCH_BYTES:
             written = end
-            queues.write_behind(end, WRITE_BEHIND_S)
-            timers.write_behind(end)
-        if end - committed >= _STATE_BATCH_BYTES:  # the whole log is flushed: recovery has synced it
+            queues.write_behind(confirmed, WRITE_BEHIND_S)
+            timers.write_behind(confirmed)
+        if end - committed >= _STATE_BATCH_BYTES:
             committed = end
-            parts.state_writer.commit(end)
+            parts.state_writer.commit(confirmed)
         on_replayed(end - begin, log.end - begin)
     queue_replay.finish()
     timers.load_moved(state.parts.moved_timers, timers_applied)

@@ -43,10 +43,10 @@ class StoreReader(QueueView):
     def __init__(self, parts: StoreParts) -> None:
         cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read", initializer=_lower_priority)
         repair = ProjectionRepair(parts)
-        super().__init__(parts, repair, cold, lambda _key: parts.flusher.flushed)
+        super().__init__(parts, repair, cold, lambda _key: parts.confirmation.offset)
 
         def consumers_end(key: QueueKey) -> int:
-            return parts.log.end if parts.state.shows_received(key) else parts.flusher.flushed
+            return parts.log.end if parts.state.shows_received(key) else parts.confirmation.offset
 
         self.for_consumers = QueueView(parts, repair, cold, consumers_end)
 
@@ -73,7 +73,7 @@ class StoreReader(QueueView):
 
     def read_checked(self, log_offset: int) -> tuple[bytes, StoredRecord]:
         """Read the record at ``log_offset``, as bytes and decoded. It may wait for the disk."""
-        return read_checked(self._log, log_offset, self._parts.flusher.flushed)
+        return read_checked(self._log, log_offset, self._parts.confirmation.offset)
 
     def find(self, topic: str, key: str, limit: int, *, anywhere: bool) -> list[StoredRecord]:
         """Find up to ``limit`` messages of ``topic`` with ``key`` as key or id, the latest first.
@@ -81,7 +81,9 @@ class StoreReader(QueueView):
         It may wait for the disk.
         """
         parts = self._parts
-        return parts.finder.find(topic, key, max(0, limit), parts.flusher.flushed, parts.damage.add, anywhere=anywhere)
+        return parts.finder.find(
+            topic, key, max(0, limit), parts.confirmation.offset, parts.damage.add, anywhere=anywhere
+        )
 
     # Timers --------------------------------------------------------------------------------------
 

@@ -97,8 +97,13 @@ class Retainer:
         parts, log = self._parts, self._log
         with self._retaining:
             log_start = first_segment_to_keep(log, older_than_ms, max_bytes)
+            if parts.is_replica:  # it does not wait for its followers
+                log_start = max(
+                    (each.start for each in log.segments if each.start <= min(log_start, parts.confirmation.offset)),
+                    default=log.start,
+                )
             if log_start > log.start:
-                parts.flusher.wait(log_start)
+                parts.confirmation.wait(log_start)
                 log_start = self._archive_gate.start(log_start, is_urgent=is_urgent)
                 if parts.config.keep_unread:
                     log_start = self._unread_gate.start(log_start)
@@ -112,7 +117,8 @@ class Retainer:
                 return log.start
             self._report(crossing)
             self._snapshot()
-            self._drop(log_start, start_offsets)
+            if not parts.is_replica:  # a replica drops them once the snapshot is confirmed
+                self.drop(log_start, start_offsets)
             return log.start
 
     def expire(self) -> int | None:
@@ -236,8 +242,8 @@ class Retainer:
             self._writer.append_control(crossing)
             return crossing
 
-    def _drop(self, log_start: int, start_offsets: dict[QueueKey, int]) -> None:
-        """Remove the segments before ``log_start``; the crossing and a snapshot are durable."""
+    def drop(self, log_start: int, start_offsets: dict[QueueKey, int]) -> None:
+        """Remove the segments before ``log_start``; the crossing and a snapshot are confirmed."""
         parts = self._parts
         with parts.maintaining:
             parts.files.log_start = log_start

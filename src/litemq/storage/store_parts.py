@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Final
 
 from litemq.clock import Clock
-from litemq.errors import BacklogFullError, DiskFullError
+from litemq.errors import BacklogFullError, DiskFullError, NotMasterError
 from litemq.storage.config import StoreConfig
 from litemq.storage.files.disk import Disk
 from litemq.storage.index.finder import Finder
 from litemq.storage.log.commitlog import CommitLog
+from litemq.storage.log.confirmation import Confirmation, GroupConfirmation
 from litemq.storage.log.damage import DamageLog
 from litemq.storage.log.flush import Flusher
 from litemq.storage.log.log_directory import LogDirectory
 from litemq.storage.log.segment import Segment
+from litemq.storage.log_marks import LogMarks
 from litemq.storage.queues.queue_files import QueueFiles
 from litemq.storage.queues.queue_reader import QueueReader
 from litemq.storage.queues.queues import Queues
@@ -57,15 +59,32 @@ class StoreParts:
     finder: Finder
     timers: TimerStore
     damage: DamageLog = field(default_factory=DamageLog)
+    marks: LogMarks = field(default_factory=LogMarks)
     disk_refusal: str | None = None  # the error message for producers while the disk is nearly full
     unread_refusal: str | None = None  # the same while unread messages fill the log
     wake_maintenance: Callable[[], None] | None = None  # while it rests
     is_closed: bool = False  # changed under ``maintaining``
+    follows: bool = False  # a master's records are appended, and none of its own; changed under ``writing``
     kept_from: int = 0  # a log offset: retention drops all records before it; changed under ``writing``
     maintaining: threading.RLock = field(init=False)
     writing: threading.RLock = field(init=False)
     log: CommitLog = field(init=False)
     flusher: Flusher = field(init=False)
+    confirmation: Confirmation = field(init=False)
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether the store belongs to a replicated group, which decides what is confirmed."""
+        return isinstance(self.confirmation, GroupConfirmation)
+
+    @property
+    def applied_offset(self) -> int:
+        """The confirm offset. Every record before it is in the projections in memory.
+
+        A record may be confirmed before its writer has applied it, so this waits for the writer.
+        """
+        with self.writing:
+            return self.confirmation.offset
 
     def check_accepts(self) -> None:
         """Raise if messages of producers are refused.
@@ -79,6 +98,11 @@ class StoreParts:
         if self.unread_refusal is not None:
             raise BacklogFullError(self.unread_refusal)
 
+    def check_writes(self) -> None:
+        """Raise ``NotMasterError`` if this store follows a master."""
+        if self.follows:
+            raise NotMasterError("this broker is not the master of its group: nothing was written")
+
     def on_written(self, segments: list[Segment], *, is_wanted: bool = False) -> None:
         """Let the flusher and the maintenance follow what was written to ``segments``."""
         self.flusher.mark_dirty(segments, is_wanted=is_wanted)
@@ -88,7 +112,8 @@ class StoreParts:
             wake()
 
     def __post_init__(self) -> None:
-        self.log, self.flusher = self.files.log, self.files.flusher
+        files = self.files
+        self.log, self.flusher, self.confirmation = files.log, files.flusher, files.confirmation
         self.maintaining, self.writing = threading.RLock(), threading.RLock()
 
 

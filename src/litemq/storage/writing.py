@@ -31,6 +31,7 @@ class StoreWriter:
         assign an offset twice.
         """
         parts = self._parts
+        parts.check_writes()
         log, files, state, changes = parts.log, parts.files, parts.state, parts.changes
         columns, sizes = batch.columns, batch.columns.sizes
         offsets = log.allocate(sizes)
@@ -63,6 +64,7 @@ class StoreWriter:
         Return ``None``, without a change, if it is not certainly valid, or needs a new segment.
         """
         parts = self._parts
+        parts.check_writes()
         log, files, state, changes = parts.log, parts.files, parts.state, parts.changes
         topic = state.topics.get(topic_id)
         if topic is None or topic.deleted or topic_id < FIRST_FREE_TOPIC_ID or not native.enabled:
@@ -116,4 +118,6 @@ class StoreWriter:
             appended = self.write(control_batch(control, parts.clock.wall_ms()), from_reserve=True)
             parts.changes.add_control(appended.end, control, parts.state.apply(control))
             parts.timers.apply(control, int(appended.log_offsets[0]))
+            if parts.is_replica:
+                parts.marks.note(control, int(appended.log_offsets[0]), appended.end)
             return appended

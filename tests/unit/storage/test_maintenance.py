@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from litemq.clock import FakeClock, SystemClock
 from litemq.errors import DiskFullError, OffsetOutOfRangeError, StoreFailedError
 from litemq.format.record_decode import decode_record
 from litemq.format.record_encode import encode_record
-from litemq.proto.control_pb2 import Control
+from litemq.proto.control_pb2 import Control, Row
 from litemq.storage import maintenance
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
@@ -354,3 +355,30 @@ def test_only_a_failed_sync_stops_the_store(tmp_path: Path, error: OSError, is_f
         store.checkpoint()
         store.close()
     assert len(reasons) == is_failure  # closing is no failure
+
+
+def test_a_checkpoint_waits_for_a_writer_that_has_not_applied_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record may be flushed before its writer has applied it: ``state.db`` must not skip it."""
+    store = open_store(tmp_path)
+    changes = store._parts.changes
+    checkpoint = threading.Thread(target=store.checkpoint)
+
+    def add_late(end: int, control: Control, rows: list[Row]) -> None:
+        store._flusher.wait(end, HANG_S)
+        checkpoint.start()
+        checkpoint.join(0.2)  # it would be over long since
+        add_control(end, control, rows)
+
+    add_control = changes.add_control
+    with monkeypatch.context() as patched:
+        patched.setattr(changes, "add_control", add_late)
+        store.create_topic("orders", 1)
+    checkpoint.join(HANG_S)
+    rows = rows_of(store)
+    store.abandon()
+    again = open_store(tmp_path)
+    assert rows_of(again) == rows
+    assert again.state.topic("orders") is not None
+    again.abandon()

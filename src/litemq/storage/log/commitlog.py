@@ -1,7 +1,8 @@
 """The commit log: a sequence of segments with one writer.
 
 A record never spans two segments; a blank record fills the rest of a segment. ``CommitLog`` knows
-the written end. ``Flusher`` knows the flushed end, up to which the log may be read.
+the written end, ``Flusher`` the flushed one, and ``Confirmation`` the one up to which the log may
+be read.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class CommitLog:
         self.end = end
         self.failure: str | None = None
         self.on_failure: Callable[[str], object] = lambda _reason: None  # called once, by any thread
-        self.end_syncs: Callable[[], object] = lambda: None  # nothing is confirmed after a failure
+        self.end_syncs: Callable[[], object] = lambda: None  # nothing is flushed after a failure
+        self.on_end: Callable[[], object] = lambda: None  # and nothing is confirmed
 
     @property
     def start(self) -> int:
@@ -117,6 +119,19 @@ class CommitLog:
         except (DiskFullError, OSError) as error:
             self._undo(before, kept, error)
         return self.segments[max(0, kept - 1) :]
+
+    def next_start(self, offset: int) -> int:
+        """Return the offset closest to ``offset`` at which the next record may begin.
+
+        That is the end of the log, or the end of its last segment, after a blank record.
+        """
+        last = self.segments[-1] if self.segments else None
+        return last.end if last is not None and self.end < last.end <= offset else self.end
+
+    def is_blank_at(self, offset: int) -> bool:
+        """Whether the record at ``offset`` is a blank one, which fills the rest of its segment."""
+        head = self.segment_of(offset).read(offset, offset + _BLANK.size)
+        return int.from_bytes(head[4:], "big") == BLANK_MAGIC
 
     def fits(self, size: int) -> bool:
         """Whether the last segment has space for ``size`` more bytes."""
@@ -183,6 +198,7 @@ class CommitLog:
         if self.failure is None:
             self.failure = f"{reason}; writing has stopped: restart the broker to recover from disk"
             self.end_syncs()
+            self.on_end()
             self.on_failure(self.failure)
 
     def segment_of(self, offset: int) -> Segment:

@@ -1,4 +1,7 @@
-"""The epochs file: one entry for each time a process opened the log for writing.
+"""The epochs file: one entry for each writer of the log.
+
+A broker without replicas begins an epoch whenever it opens the log. In a replicated group an epoch
+begins with its first record, and the file of each replica follows the records.
 
 An entry (64 bytes, big-endian)::
 
@@ -16,11 +19,14 @@ import struct
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from litemq.errors import CorruptStoreError
 from litemq.format.crc import crc32c
 from litemq.storage.files.disk import Disk
+from litemq.storage.log.reader import SegmentedLog, read_log
 
-__all__ = ["Epoch", "EpochFile", "read_epochs"]
+__all__ = ["Epoch", "EpochFile", "find_epochs", "read_epochs"]
 
 _ENTRY: Final = struct.Struct(">IIqH46s")
 
@@ -63,13 +69,44 @@ class EpochFile:
         It is durable on return, before any record has its number.
         """
         number = max(at_least, self.entries[-1].number + 1 if self.entries else 1)
-        name = host.encode()[:46].decode(errors="ignore").encode()
-        tail = _ENTRY.pack(0, number, start_offset, len(name), name)[4:]
-        self._file.write(struct.pack(">I", crc32c(tail)) + tail, len(self.entries) * _ENTRY.size)
+        name = host.encode()[:46].decode(errors="ignore")
+        epoch = Epoch(number, start_offset, name)
+        self._file.write(_pack(epoch), len(self.entries) * _ENTRY.size)
         self._file.sync()
-        epoch = Epoch(number, start_offset, name.decode())
         self.entries.append(epoch)
         return epoch
+
+    def cut(self, end: int) -> None:
+        """Remove the epochs that begin at log offset ``end`` or later: they have no record."""
+        kept = [epoch for epoch in self.entries if epoch.start_offset < end]
+        if len(kept) < len(self.entries):
+            self._file.truncate(len(kept) * _ENTRY.size)
+            self._file.sync()
+            self.entries = kept
+
+    def replace(self, entries: list[Epoch]) -> None:
+        """Write ``entries`` instead of the file's own."""
+        self._file.truncate(0)
+        self._file.write(b"".join(map(_pack, entries)), 0)
+        self._file.sync()
+        self.entries = entries
+
+
+def _pack(epoch: Epoch) -> bytes:
+    name = epoch.host.encode()
+    tail = _ENTRY.pack(0, epoch.number, epoch.start_offset, len(name), name)[4:]
+    return struct.pack(">I", crc32c(tail)) + tail
+
+
+def find_epochs(log: SegmentedLog, begin: int, end: int) -> list[Epoch]:
+    """Read the log from ``begin`` to ``end``, and list the epochs of its records."""
+    found: list[Epoch] = []
+    for window in read_log(log, begin, end, on_damage=lambda _error: None):
+        numbers, firsts = np.unique(window.columns.header["epoch"], return_index=True)
+        for number, first in zip(numbers.tolist(), window.columns.starts[firsts].tolist(), strict=True):
+            if not found or number > found[-1].number:
+                found.append(Epoch(number, window.base + first, ""))
+    return found
 
 
 def read_epochs(path: Path) -> list[Epoch]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from litemq.errors import OffsetOutOfRangeError, StoreFailedError
+from litemq.errors import LiteMQError, OffsetOutOfRangeError, StoreFailedError
 from litemq.format import native
 from litemq.storage.files.disk import Disk
 from litemq.storage.log.commitlog import CommitLog
@@ -34,7 +34,7 @@ __all__ = ["LINGER_S", "Flusher", "OnFlushed"]
 
 LINGER_S: Final = 0.02  # while nothing waits for a sync
 
-OnFlushed = Callable[[StoreFailedError | None], None]
+OnFlushed = Callable[[LiteMQError | None], None]
 
 
 class Flusher:
@@ -157,7 +157,7 @@ class Flusher:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def on_flushed(error: StoreFailedError | None) -> None:
+        def on_flushed(error: LiteMQError | None) -> None:
             if not future.done():
                 future.set_result(None) if error is None else future.set_exception(error)
 

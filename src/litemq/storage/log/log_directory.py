@@ -1,5 +1,7 @@
 """The log of a data directory, open for writing: lock, recover, begin an epoch, then append.
 
+The log of a replica begins no epoch when it is opened: an election decides who begins the next one.
+
 ::
 
     DIR/lock          held while the directory is open
@@ -24,9 +26,11 @@ from litemq.storage.files.disk import DISK, Disk
 from litemq.storage.files.lock import DirectoryLock
 from litemq.storage.log.checkpoint import Checkpoint, CheckpointFile
 from litemq.storage.log.commitlog import CommitLog
-from litemq.storage.log.epochs import EpochFile
+from litemq.storage.log.confirmation import Confirmation, GroupConfirmation
+from litemq.storage.log.epochs import Epoch, EpochFile, find_epochs
 from litemq.storage.log.flush import Flusher
 from litemq.storage.log.recovery import find_segments, recover_log
+from litemq.storage.log.truncation import keep_cut_off, truncate_log
 
 __all__ = ["LogDirectory", "Projections"]
 
@@ -55,11 +59,13 @@ class LogDirectory:
         disk: Disk = DISK,
         host: str | None = None,
         flushed_at_least: Callable[[Path], int] = lambda _directory: 0,
+        is_replica: bool = False,
     ) -> None:
         """Open the log of ``directory``.
 
         ``flushed_at_least(directory)`` returns an offset that another file knows to be flushed. It
-        is called while the directory is locked.
+        is called while the directory is locked. The log of a replica begins no epoch, and what it
+        confirms is decided elsewhere.
         """
         self._disk = disk
         self._flushed_at_least = flushed_at_least
@@ -74,7 +80,7 @@ class LogDirectory:
             disk.make_directory(self._directory / "commitlog")
             self._lock = DirectoryLock(self._directory)
             try:
-                self._open(config, host or socket.gethostname())
+                self._open(config, host or socket.gethostname(), is_replica=is_replica)
             except BaseException:
                 self._lock.release()
                 raise
@@ -83,7 +89,7 @@ class LogDirectory:
                 f"cannot open {self._directory}: {error.strerror or error} ({error.filename or 'no file named'})"
             ) from error
 
-    def _open(self, config: StoreConfig, host: str) -> None:
+    def _open(self, config: StoreConfig, host: str, *, is_replica: bool) -> None:
         segments_in = self._directory / "commitlog"
         self._checkpoints = CheckpointFile(self._disk, self._directory / "checkpoint")
         before = self._checkpoints.latest or Checkpoint()
@@ -120,13 +126,54 @@ class LogDirectory:
                 "%s: recovered after a crash; checked %d records, the log ends at %d", self._directory, checked, end
             )
         self._mark_open()
-        self.epochs = EpochFile(self._disk, self._directory / "epochs")
-        at_least = max(before.epoch, self.recovered.last_epoch) + 1
-        self.epoch = self.epochs.begin(self.recovered.offset, host, at_least=at_least)
+        end = self.recovered.offset
+        self._recovered_epoch = self.last_epoch = max(before.epoch, self.recovered.last_epoch)
         self.store_timestamp = max(before.store_timestamp, self.recovered.last_store_timestamp)
-        self.log = CommitLog(self._disk, segments_in, segments, self.recovered.offset, config.segment_bytes)
+        self.log = CommitLog(self._disk, segments_in, segments, end, config.segment_bytes)
+        self.epochs = EpochFile(self._disk, self._directory / "epochs")
+        if is_replica:
+            self._derive_epochs()
+            self.epoch = Epoch(self.last_epoch, end, host)
+        else:
+            self.epoch = self.epochs.begin(end, host, at_least=self.last_epoch + 1)
         self.flusher = Flusher(self.log)
+        self.confirmation = Confirmation(self.log, self.flusher)
+        if is_replica:
+            self.confirmation = GroupConfirmation(self.log, self.flusher, min(before.confirmed, end))
         self.checkpoint()
+
+    def _derive_epochs(self) -> None:
+        """Make ``epochs`` agree with the log: only epochs with a record count among replicas."""
+        end = self.log.end
+        self.epochs.cut(end)
+        latest = self.epochs.latest
+        if end > self.log.start and (latest is None or latest.number != self.last_epoch):
+            self.epochs.replace(find_epochs(self.log, self.log.start, end))
+
+    def recorded_epochs(self) -> list[Epoch]:
+        """Return the epochs that have records, each with the log offset of its first one."""
+        recorded: list[Epoch] = []
+        for epoch in self.epochs.entries:
+            start = epoch.start_offset
+            if self.log.start <= start < self.log.end and self.log.is_blank_at(start):
+                start = self.log.segment_of(start).end
+            if recorded and recorded[-1].start_offset >= start:
+                recorded.pop()
+            if start < self.log.end:
+                recorded.append(epoch._replace(start_offset=start))
+        return recorded
+
+    def begin_epoch(self, number: int, start_offset: int, host: str = "") -> None:
+        """Note durably that the next record, at ``start_offset``, is the first of an epoch."""
+        self.epoch = self.epochs.begin(start_offset, host, at_least=number)
+        self.last_epoch = self.epoch.number
+
+    def _epoch_at(self, offset: int) -> int:
+        """Return the epoch of the last record before ``offset``."""
+        begun = [epoch.number for epoch in self.epochs.entries if epoch.start_offset < offset]
+        if offset < self.recovered.offset:  # the log is cut below its end at the opening
+            return begun[-1] if begun else 0
+        return max([self._recovered_epoch, *begun[-1:]])
 
     def _mark_open(self) -> None:
         self._disk.open(self._abort, create=True)
@@ -141,16 +188,37 @@ class LogDirectory:
         """The projections are in place: the next checkpoint tells their progress."""
         self._hides_projections = False
 
-    def checkpoint(self) -> None:
-        """Write a checkpoint with the current flushed offset."""
-        flushed = self.flusher.flushed
+    def cut(self, offset: int) -> int:
+        """Remove the records from log offset ``offset`` on, and release the directory.
+
+        Keep them in ``cut-off-…``, and return their size in bytes. The next opening continues at
+        ``offset``, also if a power cut interrupts this: until all is removed, it is cut again.
+        """
+        self.flusher.close()
+        self.checkpoint(flushed=offset)
+        folder, size = self._directory / "commitlog", 0
+        for segment in self.log.segments:
+            if segment.end > offset:
+                begin = max(offset, segment.start)
+                tail = segment.read(begin, min(segment.end, self.log.end)).rstrip(b"\0")
+                if tail:
+                    keep_cut_off(self._disk, folder, begin, tail)
+                    size += len(tail)
+        truncate_log(self._disk, folder, list(self.log.segments), offset, clean=False)
+        self.epochs.cut(offset)
+        self._release()
+        return size
+
+    def checkpoint(self, *, flushed: int | None = None) -> None:
+        """Write a checkpoint with the current flushed offset, or with ``flushed``."""
+        flushed = self.flusher.flushed if flushed is None else flushed
         hidden = Projections(snapshot=self.projections.snapshot)
         self._checkpoints.write(
             Checkpoint(
                 flushed=flushed,
-                confirmed=flushed,
+                confirmed=min(flushed, self.confirmation.offset),
                 **(hidden if self._hides_projections else self.projections)._asdict(),
-                epoch=self.epoch.number,
+                epoch=self._epoch_at(flushed),
                 store_timestamp=self.store_timestamp,
                 written_at=self._clock.wall_ms(),
                 log_start=self.log_start if self.log_start is not None else self.log.start,

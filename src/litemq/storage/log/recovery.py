@@ -8,7 +8,6 @@ it is left from a log that was truncated before, and still looks valid.
 
 from __future__ import annotations
 
-import logging
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -16,19 +15,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError, DiskFullError, StorageError
+from litemq.errors import CorruptStoreError, StorageError
 from litemq.format.batches.check import find_faults
 from litemq.format.batches.scan import ScanStop, scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.storage.files.disk import Disk
 from litemq.storage.log.reader import is_record_at, possible_records
-from litemq.storage.log.segment import Segment, remove_segments, segment_path, segment_starts
+from litemq.storage.log.segment import Segment, segment_path, segment_starts
+from litemq.storage.log.truncation import save_tail, truncate_log
 
 __all__ = ["LogEnd", "find_log_end", "find_segments", "recover_log"]
 
 _WINDOW = 16 << 20
-_LOG = logging.getLogger(__name__)
 
 
 class LogEnd(NamedTuple):
@@ -97,8 +96,8 @@ def recover_log(
         reason = "a record is damaged although the last stop was clean"
         raise CorruptStoreError(str(segment.file.path), end - segment.start, reason)
     if not reader.ended_well:
-        _save_tail(disk, directory, segment, end, has_records=has_records_after)
-    _truncate(disk, directory, segments, end, clean=clean)
+        save_tail(disk, directory, segment, end, has_records=has_records_after)
+    truncate_log(disk, directory, segments, end, clean=clean)
     if not clean:
         # What was read above the flushed offset may be in the page cache only. From now on it
         # counts as flushed, in whatever segment it is.
@@ -106,41 +105,6 @@ def recover_log(
             if segment.end > begin:
                 segment.file.sync()
     return LogEnd(end, reader.epoch, reader.store_timestamp, reader.records)
-
-
-def _save_tail(disk: Disk, directory: Path, segment: Segment, end: int, *, has_records: bool) -> None:
-    """Log the truncation. If the tail ``has_records``, keep a copy of it.
-
-    A power cut leaves such a tail, but so does a flipped bit.
-    """
-    tail = segment.read(end, segment.end).rstrip(b"\0")
-    position = f"{segment.file.path}, byte {end - segment.start}"
-    if not has_records:
-        _LOG.warning("%s: truncating %d bytes of an unfinished write", position, len(tail))
-        return
-    path = directory.parent / f"cut-off-{end:020d}"
-    file = disk.open(path, create=True)
-    file.write(tail, 0)
-    file.sync()
-    disk.sync_directory(path.parent)
-    _LOG.error("%s: the log ends with a damaged record; moved %d bytes after it to %s", position, len(tail), path)
-
-
-def _truncate(disk: Disk, directory: Path, segments: list[Segment], end: int, *, clean: bool) -> None:
-    """Make everything from ``end`` on zero, durably.
-
-    After a crash the tail may be anything: the disk does not write in order.
-    """
-    after = [segment for segment in segments if segment.start >= end and segment is not segments[0]]
-    remove_segments(disk, directory, after[::-1])
-    del segments[len(segments) - len(after) :]
-    last = segments[-1]
-    if end < last.end and not (clean and last.file.size == last.size):
-        last.zero_from(end)
-        try:
-            last.file.reserve(last.size)  # if an earlier version left a hole, the next write would need space
-        except DiskFullError as error:
-            _LOG.warning("%s: the disk is full, and a part of the segment has no space on it", error)
 
 
 class _TailReader:

@@ -86,10 +86,24 @@ def read_snapshot(log: SegmentedLog, begin: int, end: int) -> tuple[State, int]:
     raise CorruptStoreError(str(segment.file.path), begin - segment.start, reason)
 
 
-def replay_into_state(window: Window, state: State, changes: Changes) -> None:
-    """Apply the records of ``window`` to ``state``, which has all records before them."""
+def replay_into_state(window: Window, state: State, changes: Changes, timers: TimerStore | None = None) -> None:
+    """Apply the records of ``window`` to ``state``, which has all records before them.
+
+    If ``timers`` have all records before them, too, they follow.
+    """
     columns = window.columns
     end = window.base + int(columns.starts[-1] + columns.header["size"][-1])
+
+    def apply(number: int, event: Control | PlacedEvent) -> None:
+        if isinstance(event, Control):
+            changes.add_control(end, event, state.apply(event))
+            if timers is not None:
+                timers.apply(event, window.base + int(columns.starts[number]))
+        else:
+            if timers is not None:
+                timers.place(event, was_half=state.parts.was_half(event))
+            changes.add_event(end, state.place(event))
+
     # All records but plain messages, in the order of the log.
     events: list[tuple[int, Control | PlacedEvent]] = [
         *decode_controls(columns),
@@ -103,7 +117,7 @@ def replay_into_state(window: Window, state: State, changes: Changes) -> None:
     upcoming = next(waiting, None)
     for first, after in pairwise([0, *cuts, len(columns)]):
         while upcoming is not None and upcoming[0] == first and _depends_on_messages(upcoming[1]):
-            _apply_event(upcoming[1], end, state, changes)
+            apply(*upcoming)
             upcoming = next(waiting, None)
         header = columns.header[first:after]
         if header.size:
@@ -116,15 +130,8 @@ def replay_into_state(window: Window, state: State, changes: Changes) -> None:
                 changes.add_queue_range(end, key, offset + 1)
             changes.add_sequences(end, _replay_into_producers(columns.subset(np.arange(first, after)), state))
         while upcoming is not None and upcoming[0] < after:
-            _apply_event(upcoming[1], end, state, changes)
+            apply(*upcoming)
             upcoming = next(waiting, None)
-
-
-def _apply_event(event: Control | PlacedEvent, end: int, state: State, changes: Changes) -> None:
-    if isinstance(event, Control):
-        changes.add_control(end, event, state.apply(event))
-    else:
-        changes.add_event(end, state.place(event))
 
 
 def _depends_on_messages(event: Control | PlacedEvent) -> bool:

@@ -26,6 +26,7 @@ from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
 from support.callers import records
 from support.dead_letters import Death, write_dead_letters
+from support.replicas import assert_follower_agrees
 
 GROUPS = st.sampled_from(["billing", "audit"])
 WHICH = st.integers(
@@ -156,6 +157,7 @@ class RedriveMachine(RuleBasedStateMachine):
                     one.message_id for one in decode_messages(bytes(self.store.read_queue(key, 0, 1 << 30, 1 << 30)))
                 )
         assert found == self.copies
+        assert_follower_agrees(self.store)
         self.store.close()
         shutil.rmtree(self.folder)
 

@@ -29,6 +29,7 @@ from litemq.types import DeadReason
 from support.callers import records
 from support.histories import is_deep
 from support.leases import Got, Leaser
+from support.replicas import assert_follower_agrees
 
 T = TypeVar("T")
 
@@ -223,6 +224,7 @@ class Deliveries(RuleBasedStateMachine):
         finally:
             self._run(self._close())
             if isinstance(self._store, DiskStore):
+                assert_follower_agrees(self._store)
                 self._store.abandon()
             self._directory.cleanup()
             self._loop.close()

@@ -17,9 +17,11 @@ from litemq.broker.jobs.job import next_tick
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.clock import FakeClock
 from litemq.proto.jobs_pb2 import JobDefinition
+from litemq.storage.disk_store import DiskStore
 from litemq.types import CatchUp
 from support.jobs import JobBench
 from support.quick_disk import QuickDisk
+from support.replicas import assert_follower_agrees
 
 IDS = ("a", "b", "c")
 SCHEDULES = ("0 * * * * *", "30 */7 * * * *", "0 0 * * * *", "@every 90s")
@@ -48,7 +50,9 @@ class CronHistories(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "bench"):
             self.bench.stop()
-            self.bench.store.abandon()  # type: ignore[union-attr]
+            assert isinstance(self.bench.store, DiskStore)
+            assert_follower_agrees(self.bench.store)
+            self.bench.store.abandon()
             self.runner.close()
             shutil.rmtree(self.folder)
 

@@ -28,6 +28,7 @@ from litemq.storage.state import QueueKey
 from litemq.storage.timers.timer_store import timer_end
 from litemq.types import Record
 from support.quick_disk import QuickDisk
+from support.replicas import assert_follower_agrees
 
 SMALL = StoreConfig(
     segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0
@@ -77,6 +78,7 @@ class TimerHistories(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "store"):
             self._stop_firing()
+            assert_follower_agrees(self.store)
             self.store.abandon()
             self.runner.close()
             shutil.rmtree(self.folder)

@@ -185,7 +185,7 @@ def test_a_pair_expires_at_a_full_hour_after_seven_days() -> None:
 
 def test_a_change_waits_for_its_record_to_be_confirmed() -> None:
     state = State()
-    changes = Changes(state)
+    changes = Changes(state, 0)
     pair = Pair(9, 16, 1)
     rows: dict[int, list[bytes]] = {}
     for n in range(200):

@@ -50,8 +50,11 @@ class Changes:
     builds the rows they touch.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, applied: int) -> None:
         self._state = state
+        # Each change before this log offset was taken. A batch of records changes the state as a
+        # whole, and replicas may have confirmed only a part of it.
+        self.taken = applied
         self._confirmed = state.parts.copy()
         # Each change with the log offset at which its record ends.
         self._waiting: deque[tuple[int, list[Row] | _QueueRange | _Sequences | Control | PlacedEvent]] = deque()
@@ -84,7 +87,7 @@ class Changes:
         touches: set[Touch] = set()
         waiting = self._waiting
         while waiting and waiting[0][0] <= confirmed:
-            change = waiting.popleft()[1]
+            self.taken, change = waiting.popleft()
             if isinstance(change, Control):
                 touches.update(self._confirmed.apply(change))
                 continue
@@ -106,6 +109,8 @@ class Changes:
                     if row.HasField("producer_runs"):
                         runs = row.producer_runs
                         pages.pop(((runs.producer_id, runs.topic_id, runs.queue_id), runs.first), None)
+        if not waiting:
+            self.taken = max(self.taken, confirmed)
         for key, start, end in ranges.values():
             row = Row(queue=Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=start, next=end))
             rows[row_key(row)] = row

@@ -75,7 +75,7 @@ class StateWriter:
         self._broker_name = self._broker_name or (before.broker if before is not None else "")
         if before != self._topic_list():
             self._write_topics()
-        self._changes = Changes(state)
+        self._changes = Changes(state, applied)
         return self._changes
 
     def commit_if_due(self, confirmed: int) -> None:
@@ -96,11 +96,12 @@ class StateWriter:
         if self._changes is None or confirmed <= self.applied:
             return
         self._uncommitted.update(self._changes.take(confirmed))
+        applied = self._changes.taken
         if self._failed:
             self._uncommitted.clear()
             return
         try:
-            self._database.commit(confirmed, self._uncommitted.items())
+            self._database.commit(applied, self._uncommitted.items())
             self._put_topics(self._uncommitted.values())
         except (sqlite3.OperationalError, DiskFullError) as error:
             if not self._is_behind:  # once, not at every commit
@@ -113,7 +114,7 @@ class StateWriter:
             return
         self._uncommitted.clear()
         self._is_behind = False
-        self.applied = confirmed
+        self.applied = applied
 
     def _put_topics(self, changed: Iterable[Row]) -> None:
         topics = {row.topic.topic_id: row for row in changed if row.HasField("topic")}

@@ -1,0 +1,177 @@
+"""The store of a replica: it follows its master's log, or is the master and writes its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from litemq.clock import Clock
+from litemq.errors import InvalidArgumentError, LiteMQError, LogDivergedError
+from litemq.proto.control_pb2 import Control, EpochStarted
+from litemq.storage.batches.batch import control_batch
+from litemq.storage.config import StoreConfig
+from litemq.storage.disk_store import DiskStore
+from litemq.storage.files.disk import DISK, Disk
+from litemq.storage.following import LogFollower
+from litemq.storage.log.chunks import Chunk, read_chunk
+from litemq.storage.log.confirmation import GroupConfirmation
+from litemq.storage.log.epochs import Epoch
+from litemq.storage.log.flush import OnFlushed
+from litemq.storage.log.store_id import open_store_id
+from litemq.storage.store import Appended
+from litemq.storage.store_parts import StoreParts
+
+__all__ = ["ReplicaStore"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class ReplicaStore(DiskStore):
+    """A data directory of a replicated group.
+
+    It opens as a follower. ``begin_writing`` makes it the master of an epoch, and ``stop_writing``
+    a follower again. A follower writes no record of its own: it appends those of its master with
+    ``append_raw``. What is confirmed is decided by the group, through
+    ``confirmation``.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        config: StoreConfig,
+        clock: Clock,
+        *,
+        disk: Disk = DISK,
+        host: str | None = None,
+        broker_name: str = "",
+        on_replayed: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> None:
+        disk.make_directory(directory)
+        self.store_id = open_store_id(disk, directory)
+        self.bytes_cut = 0  # since this process opened the directory
+        self._on_failure: Callable[[str], object] = lambda _reason: None
+        super().__init__(
+            directory, config, clock, disk=disk, host=host, broker_name=broker_name, on_replayed=on_replayed
+        )
+
+    def _open(self, open_directory: Callable[..., StoreParts]) -> None:
+        self._open_directory = partial(open_directory, is_replica=True)
+        self._open_as_follower()
+
+    def _open_as_follower(self) -> None:
+        super()._open(self._open_directory)
+        self._parts.follows = True
+        self._follower = LogFollower(self._parts)
+        self._log.on_failure = self._on_failure
+        self.confirmation = cast("GroupConfirmation", self._parts.confirmation)
+
+    def on_failure(self, call: Callable[[str], object]) -> None:
+        """Call ``call(reason)``, from any thread, if writing stops for good before ``close``."""
+        self._on_failure = call
+        super().on_failure(call)
+
+    def _write_last_snapshot(self) -> None:
+        """Write none: a follower writes no record, and a master cannot wait for its followers."""
+
+    # Facts ---------------------------------------------------------------------------------------
+
+    @property
+    def follows(self) -> bool:
+        """Whether the store appends only what a master has written."""
+        return self._parts.follows
+
+    @property
+    def flushed_offset(self) -> int:
+        """The offset below which everything is on this disk."""
+        return self._flusher.flushed
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last record, 0 if there is none."""
+        return self._parts.files.last_epoch
+
+    @property
+    def epochs(self) -> list[Epoch]:
+        """The epochs that have records, rising."""
+        return self._parts.files.recorded_epochs()
+
+    # Shipping ------------------------------------------------------------------------------------
+
+    def read_chunk(self, offset: int, max_bytes: int) -> Chunk:
+        """Read the next records for a follower whose log ends at ``offset``. See ``read_chunk``.
+
+        They may be unconfirmed, or not even flushed.
+        """
+        return read_chunk(self._log, self.epochs, offset, max_bytes)
+
+    # Following -----------------------------------------------------------------------------------
+
+    def append_raw(self, begin: int, data: bytes) -> int:
+        """Append a master's records. See ``LogFollower.append``."""
+        if not self._parts.follows:
+            raise InvalidArgumentError("a master appends no records of another one: call stop_writing first")
+        return self._follower.append(begin, data)
+
+    def when_flushed(self, offset: int, on_flushed: OnFlushed) -> None:
+        """Call ``on_flushed(None)`` once everything below ``offset`` is on this disk.
+
+        If the store fails before that, call ``on_flushed(error)``. Only for the event loop.
+        """
+        self._flusher.when_flushed(offset, on_flushed)
+
+    def cut(self, offset: int) -> None:
+        """Remove the records from ``offset`` on, durably, and open the store again.
+
+        They are kept in ``cut-off-…``. No projection on disk has them, so nothing else is undone.
+
+        Raises:
+            LogDivergedError: Records below the confirm offset would be lost.
+        """
+        if not self._parts.follows:
+            raise InvalidArgumentError("a master's log is not cut: call stop_writing first")
+        if offset < self.confirm_offset:
+            raise LogDivergedError(
+                f"the log differs from its master's from offset {offset} on, but everything below "
+                f"{self.confirm_offset} is confirmed: nothing is cut off, and this replica stops"
+            )
+        if offset >= self._log.end:
+            return
+        before = self._log.end
+        self._stop_threads()
+        self._parts.state_writer.close()
+        size = self._parts.files.cut(offset)
+        self.bytes_cut += size
+        _LOG.warning("the log differs from its master's: cut off %d … %d and kept a copy", offset, before)
+        self._open_as_follower()
+
+    # Writing -------------------------------------------------------------------------------------
+
+    def begin_writing(self, epoch: int) -> Appended:
+        """Begin ``epoch`` as its master: from now on, this store appends its own records.
+
+        The first one names the epoch and this store. Nothing may be confirmed before that record
+        is.
+        """
+        parts, files = self._parts, self._parts.files
+        with parts.writing:
+            if not parts.follows or epoch <= files.last_epoch:
+                raise InvalidArgumentError(f"epoch {epoch} cannot begin: the log has epoch {files.last_epoch}")
+            control = Control(epoch_started=EpochStarted(epoch=epoch, store_id=self.store_id))
+            sizes = control_batch(control, self._clock.wall_ms()).columns.sizes
+            files.begin_epoch(epoch, int(self._log.allocate(sizes)[0]), self.store_id.hex())
+            parts.follows = False
+            self.confirmation.resume()
+            try:
+                return self.append_control(control)
+            except BaseException:
+                parts.follows = True
+                raise
+
+    def stop_writing(self, reason: LiteMQError) -> None:
+        """Follow again. Waiters for a confirmation get ``reason``. Only for the event loop."""
+        with self._parts.writing:
+            self._parts.follows = True
+        self.confirmation.refuse(reason)

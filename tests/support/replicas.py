@@ -1,0 +1,95 @@
+"""Replicas for tests: a follower that got the log of another store in pieces."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+from litemq.clock import Clock
+from litemq.storage.config import StoreConfig
+from litemq.storage.disk_store import DiskStore
+from litemq.storage.log.chunks import read_chunk
+from litemq.storage.replica_store import ReplicaStore
+from litemq.storage.state import QueueKey
+from support.quick_disk import QuickDisk
+from support.stores import rows_of
+from support.waiting import HANG_S
+
+__all__ = ["assert_follower_agrees", "assert_same", "confirm_all", "open_replica", "ship"]
+
+_FOREVER = 1 << 60
+_ALL = 1 << 20
+
+
+def open_replica(folder: Path, config: StoreConfig, clock: Clock) -> ReplicaStore:
+    return ReplicaStore(folder, config, clock, disk=QuickDisk(), host=folder.name)
+
+
+def ship(source: DiskStore, target: ReplicaStore, max_bytes: int, chunks: int = _ALL) -> int:
+    """Append up to ``chunks`` pieces of the source's log to ``target``; return their number."""
+    files = source._parts.files
+    for number in range(chunks):
+        begin, data = read_chunk(files.log, files.recorded_epochs(), target.log_end, max_bytes)
+        if not data:
+            return number
+        target.append_raw(begin, data)
+    return chunks
+
+
+def confirm_all(store: ReplicaStore) -> None:
+    """Wait until everything is flushed, and confirm it."""
+    store._flusher.wait(store.log_end, HANG_S)
+    store.confirmation.advance(store.log_end)
+
+
+def assert_same(one: DiskStore, other: DiskStore) -> None:
+    """Check that two stores with the same log have the same projections, all confirmed."""
+    assert one.log_end == other.log_end
+    assert rows_of(one) == rows_of(other)
+    for key, end in one.state.end_offsets.items():
+        start = one.state.start_offsets.get(key, 0)
+        assert _entries(one, key, start, end) == _entries(other, key, start, end)
+    assert one.timers_after((-1, -1), _FOREVER, _ALL) == other.timers_after((-1, -1), _FOREVER, _ALL)
+
+
+def _entries(store: DiskStore, key: QueueKey, start: int, end: int) -> list[object]:
+    found: list[object] = []
+    while start < end:
+        entries = store.read_entries(key, start, end - start)
+        assert entries.size, f"{key} has no entry at {start}"
+        found += entries.tolist()
+        start += entries.size
+    return found
+
+
+def assert_follower_agrees(store: DiskStore, seed: int = 0) -> None:
+    """Let a follower get the log of ``store`` in pieces, and compare the two.
+
+    What retention has dropped, the follower never gets: it begins with copies of whole segments.
+    """
+    store.wait_confirmed(store.log_end, HANG_S)
+    config, clock = store._parts.config, store._parts.clock
+    folder = store._parts.directory.with_name(f"{store._parts.directory.name}-follower")
+    chosen = random.Random(seed)
+    try:
+        if store._log.start:
+            (folder / "commitlog").mkdir(parents=True)
+            for segment in store._log.segments:  # the snapshot may be in the last one
+                shutil.copy(segment.file.path, folder / "commitlog")
+        follower = open_replica(folder, config, clock)
+        while ship(store, follower, chosen.choice([1, 200, 1000, 5000, 1 << 20]), chosen.randint(1, 9)):
+            if chosen.random() < 0.2:
+                confirm_all(follower)
+                follower.checkpoint()
+            if chosen.random() < 0.1:
+                follower.abandon()
+                follower = open_replica(folder, config, clock)
+        confirm_all(follower)
+        assert_same(store, follower)
+        follower.close()
+        again = open_replica(folder, config, clock)
+        assert_same(store, again)
+        again.abandon()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,400 @@
+"""A replica's store: it follows, becomes the master, follows again, and agrees with the others."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from litemq.clock import FakeClock
+from litemq.errors import (
+    InvalidArgumentError,
+    LogDivergedError,
+    NotMasterError,
+    OffsetOutOfRangeError,
+    RecordFormatError,
+)
+from litemq.format.record_encode import encode_record
+from litemq.proto.control_pb2 import Control
+from litemq.storage.log.reader import read_log
+from litemq.storage.projections.replay import decode_controls
+from litemq.storage.replica_store import ReplicaStore
+from litemq.types import Record
+from support.replicas import assert_same, confirm_all, open_replica, ship
+from support.stores import CONFIG, read_bodies, rows_of
+
+LEFT = NotMasterError("another replica was elected")
+
+
+def _master(folder: Path, epoch: int = 1) -> ReplicaStore:
+    store = open_replica(folder, CONFIG, FakeClock())
+    store.begin_writing(epoch)
+    return store
+
+
+def _send(store: ReplicaStore, *bodies: bytes, queue: int = 0) -> None:
+    topic = store.create_topic("orders", 2)
+    store.append(bytearray(b"".join(encode_record(Record("orders", body)) for body in bodies)), topic.topic_id, queue)
+
+
+def _controls(store: ReplicaStore) -> list[Control]:
+    windows = read_log(store._log, store._log.start, store.log_end)
+    return [control for window in windows for _, control in decode_controls(window.columns)]
+
+
+def test_a_replica_opens_without_writing_anything(tmp_path: Path) -> None:
+    store = open_replica(tmp_path, CONFIG, FakeClock())
+    assert (store.log_end, store.follows, store.last_epoch, store.epochs) == (0, True, 0, [])
+    with pytest.raises(NotMasterError):
+        store.create_topic("orders", 1)
+    store.close()
+    again = open_replica(tmp_path, CONFIG, FakeClock())
+    assert (again.log_end, again.store_id) == (0, store.store_id)
+    again.abandon()
+
+
+def test_the_first_record_of_an_epoch_declares_it(tmp_path: Path) -> None:
+    store = _master(tmp_path, epoch=4)
+    [first] = _controls(store)
+    assert (first.epoch_started.epoch, first.epoch_started.store_id) == (4, store.store_id)
+    assert [(epoch.number, epoch.start_offset) for epoch in store.epochs] == [(4, 0)]
+    with pytest.raises(InvalidArgumentError):
+        store.begin_writing(5)  # it writes already
+    store.stop_writing(LEFT)
+    with pytest.raises(InvalidArgumentError):
+        store.begin_writing(4)
+    store.abandon()
+
+
+def test_a_master_that_restarts_is_a_follower(tmp_path: Path) -> None:
+    store = _master(tmp_path, epoch=4)
+    _send(store, b"one")
+    store.close()
+    again = open_replica(tmp_path, CONFIG, FakeClock())
+    assert (again.follows, again.last_epoch, again.log_end) == (True, 4, store.log_end)
+    again.abandon()
+
+
+def test_nothing_is_confirmed_until_the_group_says_so(tmp_path: Path) -> None:
+    store = _master(tmp_path)
+    _send(store, b"one")
+    store._flusher.wait(store.log_end, 10)
+    assert store.confirm_offset == 0
+    assert read_bodies(store, "orders") == []
+    with pytest.raises(TimeoutError):
+        store.wait_confirmed(store.log_end, 0)
+    store.confirmation.advance(store.flushed_offset)
+    assert read_bodies(store, "orders") == [b"one"]
+    store.wait_confirmed(store.log_end, 0)
+    store.abandon()
+
+
+def test_projections_on_disk_hold_nothing_above_the_confirm_offset(tmp_path: Path) -> None:
+    store = _master(tmp_path)
+    _send(store, b"one")
+    confirm_all(store)
+    confirmed, rows = store.confirm_offset, rows_of(store)
+    _send(store, b"two", b"three")
+    store.append_numbered(lambda _end: Control())
+    store._flusher.wait(store.log_end, 10)
+    store.checkpoint()
+    projections = store._parts.files.projections
+    assert max(projections[:4]) <= confirmed
+    store.stop_writing(LEFT)
+    store.cut(confirmed)
+    assert rows_of(store) == rows
+    assert read_bodies(store, "orders") == [b"one"]
+    assert store.bytes_cut > 0
+    assert [path.name for path in tmp_path.glob("cut-off-*")] == [f"cut-off-{confirmed:020d}"]
+    store.abandon()
+
+
+def test_a_part_of_a_batch_may_be_confirmed(tmp_path: Path) -> None:
+    """The state of a batch goes to ``state.db`` as a whole."""
+    store = _master(tmp_path)
+    _send(store, b"one")
+    confirm_all(store)
+    before = store.log_end
+    _send(store, b"two", b"three", b"four")
+    store._flusher.wait(store.log_end, 10)
+    middle = store.read_chunk(before, 1)
+    store.confirmation.advance(before + len(middle.data))
+    assert read_bodies(store, "orders") == [b"one", b"two"]
+    store.checkpoint()
+    rows = rows_of(store)
+    store.abandon()
+    again = open_replica(tmp_path, CONFIG, FakeClock())
+    assert again.confirm_offset == before + len(middle.data)
+    assert rows_of(again) == rows
+    assert read_bodies(again, "orders") == [b"one", b"two"]
+    again.abandon()
+
+
+def test_a_follower_that_would_lose_confirmed_records_stops(tmp_path: Path) -> None:
+    store = _master(tmp_path)
+    _send(store, b"one")
+    confirm_all(store)
+    store.stop_writing(LEFT)
+    with pytest.raises(LogDivergedError, match="confirmed"):
+        store.cut(store.confirm_offset - 8)
+    assert read_bodies(store, "orders") == [b"one"]
+    store.abandon()
+
+
+def test_waiters_hear_of_the_end_of_an_epoch(tmp_path: Path) -> None:
+    store = _master(tmp_path)
+    _send(store, b"one")
+    store.stop_writing(LEFT)
+    with pytest.raises(NotMasterError, match="another replica"):
+        store.wait_confirmed(store.log_end)
+    store.abandon()
+
+
+@pytest.mark.parametrize("at", [8, 60, 120, 200])
+def test_a_damaged_chunk_is_refused_before_a_byte_is_written(tmp_path: Path, at: int) -> None:
+    master, follower = _master(tmp_path / "master"), open_replica(tmp_path / "follower", CONFIG, FakeClock())
+    _send(master, bytes(100))
+    begin, data = master.read_chunk(0, 1 << 20)
+    flipped = bytearray(data)
+    flipped[at] ^= 1
+    with pytest.raises(RecordFormatError):
+        follower.append_raw(begin, bytes(flipped))
+    assert follower.log_end == 0
+    assert rows_of(follower) == rows_of(open_replica(tmp_path / "empty", CONFIG, FakeClock()))
+    follower.append_raw(begin, data)
+    confirm_all(follower)
+    confirm_all(master)
+    assert_same(master, follower)
+    for store in (master, follower):
+        store.abandon()
+
+
+def test_chunks_follow_each_other(tmp_path: Path) -> None:
+    master, follower = _master(tmp_path / "master"), open_replica(tmp_path / "follower", CONFIG, FakeClock())
+    _send(master, b"one")
+    first, second = master.read_chunk(0, 1), master.read_chunk(len(master.read_chunk(0, 1).data), 1)
+    with pytest.raises(OffsetOutOfRangeError):
+        follower.append_raw(*second)
+    with pytest.raises(RecordFormatError, match="whole"):
+        follower.append_raw(0, first.data[:-8])
+    follower.append_raw(*first)
+    with pytest.raises(OffsetOutOfRangeError):
+        follower.append_raw(*first)
+    with pytest.raises(RecordFormatError, match="elsewhere"):
+        follower.append_raw(follower.log_end, first.data)
+    for store in (master, follower):
+        store.abandon()
+
+
+def test_an_older_epoch_is_refused(tmp_path: Path) -> None:
+    old, new = _master(tmp_path / "old", epoch=1), _master(tmp_path / "new", epoch=2)
+    follower = open_replica(tmp_path / "follower", CONFIG, FakeClock())
+    ship(new, follower, 1 << 20)
+    _send(old, b"late")
+    begin, data = old.read_chunk(follower.log_end, 1 << 20)
+    with pytest.raises(RecordFormatError, match="stale epoch"):
+        follower.append_raw(begin, data)
+    for store in (old, new, follower):
+        store.abandon()
+
+
+def test_a_chunk_has_one_epoch_and_one_segment(tmp_path: Path) -> None:
+    store = _master(tmp_path)
+    for _ in range(40):
+        _send(store, bytes(3000))
+    store.stop_writing(LEFT)
+    store.begin_writing(2)
+    _send(store, b"last")
+    at, chunks = 0, []
+    while (chunk := store.read_chunk(at, 1 << 30)).data:
+        chunks.append(chunk)
+        at = chunk.begin + len(chunk.data)
+    assert at == store.log_end
+    assert [chunk.begin for chunk in chunks] == [0, CONFIG.segment_bytes, store.epochs[1].start_offset]
+    store.abandon()
+
+
+def test_the_file_of_epochs_is_derived_from_the_log(tmp_path: Path) -> None:
+    store = _master(tmp_path)
+    for epoch in (3, 7):
+        _send(store, b"x")
+        store.stop_writing(LEFT)
+        store.begin_writing(epoch)
+    epochs = [(epoch.number, epoch.start_offset) for epoch in store.epochs]
+    store.abandon()
+    (tmp_path / "epochs").unlink()
+    again = open_replica(tmp_path, CONFIG, FakeClock())
+    assert [(epoch.number, epoch.start_offset) for epoch in again.epochs] == epochs
+    again.abandon()
+
+
+def test_a_follower_drops_what_its_master_dropped(tmp_path: Path) -> None:
+    master, follower = _master(tmp_path / "master"), open_replica(tmp_path / "follower", CONFIG, FakeClock())
+    for _ in range(60):
+        _send(master, bytes(3000))
+    confirm_all(master)
+    ship(master, follower, 5000)
+    confirm_all(follower)
+    master.retain(max_bytes=CONFIG.segment_bytes)
+    ship(master, follower, 5000)
+    follower._maintenance.take_marks()
+    assert follower._log.start == 0  # the crossing is not confirmed yet
+    for store in (master, follower):
+        confirm_all(store)
+        store._maintenance.take_marks()
+    assert follower._log.start == master._log.start > 0
+    assert_same(master, follower)
+    follower.close()
+    again = open_replica(tmp_path / "follower", CONFIG, FakeClock())
+    assert_same(master, again)
+    for store in (master, again):
+        store.abandon()
+
+
+# Any order of append, ship, cut, crash and switch ------------------------------------------------
+
+
+class _Pair:
+    """Two replicas that are both in the in-sync set; ``epoch`` rises with each election."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.chosen = random.Random(seed)
+        self.folder = folder
+        self.clock = FakeClock()
+        self.stores = [self._open(0), self._open(1)]
+        self.epoch = 1
+        self.sent = 0
+        self.read: dict[int, list[bytes]] = {0: [], 1: []}
+        self.counts = dict.fromkeys(["append", "ship", "confirm", "checkpoint", "crash", "switch", "cut"], 0)
+        self.stores[0].begin_writing(self.epoch)
+
+    def _open(self, number: int) -> ReplicaStore:
+        return open_replica(self.folder / f"replica-{number}", CONFIG, self.clock)
+
+    @property
+    def master(self) -> ReplicaStore | None:
+        return next((store for store in self.stores if not store.follows), None)
+
+    def step(self) -> None:
+        what = self.chosen.choices(list(self.counts), [8, 8, 6, 3, 1, 1, 0])[0]
+        getattr(self, what)()
+        self.counts[what] += 1
+
+    def append(self) -> None:
+        if self.master is not None:
+            bodies = [b"%d" % (self.sent + n) + bytes(self.chosen.choice([0, 10, 2500])) for n in range(3)]
+            self.sent += 3
+            _send(self.master, *bodies, queue=self.chosen.randrange(2))
+            if self.chosen.random() < 0.2:
+                self.master.snapshot()
+
+    def _follow(self) -> None:
+        """Cut the followers' logs where they differ from the master's."""
+        master = self.master
+        if master is None:
+            return
+        for store in self.stores:
+            if store is not master and store.log_end:
+                common = _common_end(store, master)
+                if common < store.log_end:
+                    store.cut(common)
+                    self.counts["cut"] += 1
+
+    def ship(self) -> None:
+        if self.master is not None:
+            self._follow()
+            for store in self.stores:
+                if store is not self.master:
+                    ship(self.master, store, self.chosen.choice([1, 3000, 1 << 20]), self.chosen.randint(1, 5))
+
+    def confirm(self) -> None:
+        """Confirm what both have flushed, once that includes the epoch's first record."""
+        master = self.master
+        if master is None:
+            return
+        self._follow()
+        for store in self.stores:
+            store._flusher.wait(store.log_end, 10)
+        both = min(store.log_end for store in self.stores)
+        if both > master.epochs[-1].start_offset:
+            for store in self.stores:
+                store.confirmation.advance(both)
+        self.look()
+
+    def checkpoint(self) -> None:
+        self.chosen.choice(self.stores).checkpoint()
+
+    def crash(self) -> None:
+        number = self.chosen.randrange(2)
+        self.stores[number].abandon()
+        self.stores[number] = self._open(number)
+        if self.master is None:
+            self.switch()
+
+    def switch(self) -> None:
+        """Elect one that has everything confirmed: both are in the set, so either does."""
+        if self.master is not None:
+            self.master.stop_writing(LEFT)
+        self.epoch += 1
+        best = max(self.stores, key=lambda store: (store.last_epoch, store.log_end))
+        chosen = best if self.chosen.random() < 0.5 else self.chosen.choice(self.stores)
+        if chosen.log_end >= max(store.confirm_offset for store in self.stores):
+            chosen.begin_writing(self.epoch)
+        else:
+            best.begin_writing(self.epoch)
+
+    def look(self) -> None:
+        """What was read once is read again, on either (I2)."""
+        for store in self.stores:
+            for queue, before in self.read.items():
+                if store.state.topic("orders") is not None:
+                    found = read_bodies(store, "orders", queue)
+                    assert found[: len(before)] == before[: len(found)]
+                    self.read[queue] = max(before, found, key=len)
+
+    def settle(self) -> None:
+        if self.master is None:
+            self.switch()
+        self._follow()
+        assert self.master is not None
+        for store in self.stores:
+            if store is not self.master:
+                ship(self.master, store, 4000)
+        self.confirm()
+        assert_same(*self.stores)
+        for store in self.stores:
+            store.close()
+        again = [self._open(0), self._open(1)]
+        assert_same(*again)
+        for store in again:
+            store.abandon()
+
+
+def _common_end(store: ReplicaStore, master: ReplicaStore) -> int:
+    """Return the end of the part that two logs have in common, from their epochs."""
+    mine, other = ({e.number: e.start_offset for e in each.epochs} for each in (store, master))
+    for number in sorted(mine, reverse=True):
+        if number in other:
+            ends = [
+                min([start for later, start in epochs.items() if later > number], default=each.log_end)
+                for epochs, each in ((mine, store), (other, master))
+            ]
+            return min(ends)
+    return 0
+
+
+def test_replicas_agree_after_any_order_of_events(tmp_path: Path) -> None:
+    total: dict[str, int] = {}
+    for seed in range(60):
+        pair = _Pair(tmp_path / str(seed), seed)
+        try:
+            for _ in range(60):
+                pair.step()
+            pair.settle()
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+        for what, count in pair.counts.items():
+            total[what] = total.get(what, 0) + count
+    assert min(total.values()) > 20, total
