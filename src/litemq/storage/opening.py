@@ -113,6 +113,7 @@ def open_parts(
             queue_reader=queue_reader,
             finder=finder,
             timers=timers,
+            follows=is_replica,
         )
         _replay(parts, as_of, files.projections.queues_applied, timers_applied, on_replayed, on_loss)
         undo.pop_all()

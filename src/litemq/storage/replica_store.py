@@ -63,7 +63,6 @@ class ReplicaStore(DiskStore):
 
     def _open_as_follower(self) -> None:
         super()._open(self._open_directory)
-        self._parts.follows = True
         self._follower = LogFollower(self._parts)
         self._log.on_failure = self._on_failure
         self.confirmation = cast("GroupConfirmation", self._parts.confirmation)
