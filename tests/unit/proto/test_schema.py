@@ -42,6 +42,7 @@ def test_numbers_of_changes_in_the_log() -> None:
         "ticks_passed": 24,
         "transactions_decided": 26,
         "transactions_checked": 27,
+        "epoch_started": 28,
     }
 
 
