@@ -11,7 +11,7 @@ from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record_decode import decode_record
 from litemq.storage.log.reader import Window
-from litemq.storage.projections.replay import decode_controls, replay_into_queues, replay_into_state
+from litemq.storage.projections.replay import replay_into_queues, replay_into_state
 from litemq.storage.store_parts import StoreParts
 
 __all__ = ["LogFollower"]
@@ -41,9 +41,9 @@ class LogFollower:
             if begin != log.next_start(begin):
                 raise OffsetOutOfRangeError(f"the log ends at {log.end}: records at {begin} do not follow")
             epoch = int(columns.header["epoch"][0])
-            if epoch < files.last_epoch:
-                raise RecordFormatError("stale epoch", 0, f"{epoch} after {files.last_epoch}")
-            if epoch > files.last_epoch:
+            if epoch < files.epoch.number:
+                raise RecordFormatError("stale epoch", 0, f"{epoch} after {files.epoch.number}")
+            if epoch > files.epoch.number:
                 files.begin_epoch(epoch, begin)
             before = log.end
             try:
@@ -52,9 +52,7 @@ class LogFollower:
                 files.store_timestamp = max(files.store_timestamp, int(columns.header["store_timestamp"][-1]))
                 window = Window(begin, columns)
                 replay_into_queues(window, begin, parts.queues)
-                replay_into_state(window, parts.state, parts.changes, parts.timers)
-                for number, control in decode_controls(columns):
-                    parts.marks.note(control, begin + int(columns.starts[number]), log.end)
+                replay_into_state(window, parts.state, parts.changes, parts.timers, on_control=parts.marks.note)
                 parts.on_written(dirty, is_wanted=True)
             except BaseException:
                 if log.end != before:

@@ -5,22 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import cast
 
-from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, LogDivergedError
 from litemq.proto.control_pb2 import Control, EpochStarted
 from litemq.storage.batches.batch import control_batch
-from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.files.disk import DISK, Disk
 from litemq.storage.following import LogFollower
 from litemq.storage.log.chunks import Chunk, read_chunk
 from litemq.storage.log.confirmation import GroupConfirmation
 from litemq.storage.log.epochs import Epoch
 from litemq.storage.log.flush import OnFlushed
-from litemq.storage.log.store_id import open_store_id
 from litemq.storage.store import Appended
 from litemq.storage.store_parts import StoreParts
 
@@ -34,31 +29,13 @@ class ReplicaStore(DiskStore):
 
     It opens as a follower. ``begin_writing`` makes it the master of an epoch, and ``stop_writing``
     a follower again. A follower writes no record of its own: it appends those of its master with
-    ``append_raw``. What is confirmed is decided by the group, through
-    ``confirmation``.
+    ``append_raw``. The group decides what is confirmed, through ``confirmation``.
     """
-
-    def __init__(
-        self,
-        directory: Path,
-        config: StoreConfig,
-        clock: Clock,
-        *,
-        disk: Disk = DISK,
-        host: str | None = None,
-        broker_name: str = "",
-        on_replayed: Callable[[int, int], None] = lambda _done, _total: None,
-    ) -> None:
-        disk.make_directory(directory)
-        self.store_id = open_store_id(disk, directory)
-        self.bytes_cut = 0  # since this process opened the directory
-        self._on_failure: Callable[[str], object] = lambda _reason: None
-        super().__init__(
-            directory, config, clock, disk=disk, host=host, broker_name=broker_name, on_replayed=on_replayed
-        )
 
     def _open(self, open_directory: Callable[..., StoreParts]) -> None:
         self._open_directory = partial(open_directory, is_replica=True)
+        self._on_failure: Callable[[str], object] = lambda _reason: None
+        self.bytes_cut = 0  # since this process opened the directory
         self._open_as_follower()
 
     def _open_as_follower(self) -> None:
@@ -78,6 +55,11 @@ class ReplicaStore(DiskStore):
     # Facts ---------------------------------------------------------------------------------------
 
     @property
+    def store_id(self) -> bytes:
+        """The id by which the group knows this data directory."""
+        return self._parts.files.store_id
+
+    @property
     def follows(self) -> bool:
         """Whether the store appends only what a master has written."""
         return self._parts.follows
@@ -90,7 +72,7 @@ class ReplicaStore(DiskStore):
     @property
     def last_epoch(self) -> int:
         """The epoch of the last record, 0 if there is none."""
-        return self._parts.files.last_epoch
+        return self._parts.files.epoch.number
 
     @property
     def epochs(self) -> list[Epoch]:
@@ -156,8 +138,8 @@ class ReplicaStore(DiskStore):
         """
         parts, files = self._parts, self._parts.files
         with parts.writing:
-            if not parts.follows or epoch <= files.last_epoch:
-                raise InvalidArgumentError(f"epoch {epoch} cannot begin: the log has epoch {files.last_epoch}")
+            if not parts.follows or epoch <= files.epoch.number:
+                raise InvalidArgumentError(f"epoch {epoch} cannot begin: the log has epoch {files.epoch.number}")
             control = Control(epoch_started=EpochStarted(epoch=epoch, store_id=self.store_id))
             sizes = control_batch(control, self._clock.wall_ms()).columns.sizes
             files.begin_epoch(epoch, int(self._log.allocate(sizes)[0]), self.store_id.hex())

@@ -148,22 +148,6 @@ class Flusher:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._on_flushed)
 
-    async def wait_flushed(self, offset: int) -> None:
-        """Wait until everything below ``offset`` is on disk.
-
-        Raise ``StoreFailedError`` if the log fails.
-        """
-        if self.flushed >= offset:
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def on_flushed(error: LiteMQError | None) -> None:
-            if not future.done():
-                future.set_result(None) if error is None else future.set_exception(error)
-
-        self.when_flushed(offset, on_flushed)
-        await future
-
     # Threads --------------------------------------------------------------------------------------
 
     def wait(self, offset: int, timeout: float | None = None) -> None:

@@ -8,6 +8,7 @@ The log of a replica begins no epoch when it is opened: an election decides who 
     DIR/abort         exists while the directory is open; after a crash it is still there
     DIR/checkpoint    the progress of the log and its projections
     DIR/epochs        the writers of the log
+    DIR/store_id      the id of the directory, if it is a replica's
     DIR/commitlog/    the segments
 """
 
@@ -30,6 +31,7 @@ from litemq.storage.log.confirmation import Confirmation, GroupConfirmation
 from litemq.storage.log.epochs import Epoch, EpochFile, find_epochs
 from litemq.storage.log.flush import Flusher
 from litemq.storage.log.recovery import find_segments, recover_log
+from litemq.storage.log.store_id import open_store_id
 from litemq.storage.log.truncation import keep_cut_off, truncate_log
 
 __all__ = ["LogDirectory", "Projections"]
@@ -112,6 +114,7 @@ class LogDirectory:
             reason = f"the segment is missing; the first segment is {segments[0].start:020d}"
             raise CorruptStoreError(str(segments_in), before.log_start, reason)
         self._segment_bytes = config.segment_bytes
+        self.store_id = open_store_id(self._disk, self._directory) if is_replica else b""
         flushed = before.flushed if self._checkpoints.latest is not None else None
         if flushed is not None and segments:
             known = self._flushed_at_least(self._directory)
@@ -127,15 +130,15 @@ class LogDirectory:
             )
         self._mark_open()
         end = self.recovered.offset
-        self._recovered_epoch = self.last_epoch = max(before.epoch, self.recovered.last_epoch)
+        self._recovered_epoch = max(before.epoch, self.recovered.last_epoch)
         self.store_timestamp = max(before.store_timestamp, self.recovered.last_store_timestamp)
         self.log = CommitLog(self._disk, segments_in, segments, end, config.segment_bytes)
         self.epochs = EpochFile(self._disk, self._directory / "epochs")
         if is_replica:
             self._derive_epochs()
-            self.epoch = Epoch(self.last_epoch, end, host)
+            self.epoch = Epoch(self._recovered_epoch, end, host)
         else:
-            self.epoch = self.epochs.begin(end, host, at_least=self.last_epoch + 1)
+            self.epoch = self.epochs.begin(end, host, at_least=self._recovered_epoch + 1)
         self.flusher = Flusher(self.log)
         self.confirmation = Confirmation(self.log, self.flusher)
         if is_replica:
@@ -147,7 +150,7 @@ class LogDirectory:
         end = self.log.end
         self.epochs.cut(end)
         latest = self.epochs.latest
-        if end > self.log.start and (latest is None or latest.number != self.last_epoch):
+        if end > self.log.start and (latest is None or latest.number != self._recovered_epoch):
             self.epochs.replace(find_epochs(self.log, self.log.start, end))
 
     def recorded_epochs(self) -> list[Epoch]:
@@ -166,7 +169,6 @@ class LogDirectory:
     def begin_epoch(self, number: int, start_offset: int, host: str = "") -> None:
         """Note durably that the next record, at ``start_offset``, is the first of an epoch."""
         self.epoch = self.epochs.begin(start_offset, host, at_least=number)
-        self.last_epoch = self.epoch.number
 
     def _epoch_at(self, offset: int) -> int:
         """Return the epoch of the last record before ``offset``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -86,10 +87,18 @@ def read_snapshot(log: SegmentedLog, begin: int, end: int) -> tuple[State, int]:
     raise CorruptStoreError(str(segment.file.path), begin - segment.start, reason)
 
 
-def replay_into_state(window: Window, state: State, changes: Changes, timers: TimerStore | None = None) -> None:
+def replay_into_state(
+    window: Window,
+    state: State,
+    changes: Changes,
+    timers: TimerStore | None = None,
+    *,
+    on_control: Callable[[Control, int, int], None] = lambda _control, _offset, _end: None,
+) -> None:
     """Apply the records of ``window`` to ``state``, which has all records before them.
 
-    If ``timers`` have all records before them, too, they follow.
+    If ``timers`` have all records before them, too, they follow. Call ``on_control`` with each
+    control record, its log offset and the end of the window.
     """
     columns = window.columns
     end = window.base + int(columns.starts[-1] + columns.header["size"][-1])
@@ -97,8 +106,10 @@ def replay_into_state(window: Window, state: State, changes: Changes, timers: Ti
     def apply(number: int, event: Control | PlacedEvent) -> None:
         if isinstance(event, Control):
             changes.add_control(end, event, state.apply(event))
+            offset = window.base + int(columns.starts[number])
             if timers is not None:
-                timers.apply(event, window.base + int(columns.starts[number]))
+                timers.apply(event, offset)
+            on_control(event, offset, end)
         else:
             if timers is not None:
                 timers.place(event, was_half=state.parts.was_half(event))

@@ -52,7 +52,7 @@ def test_many_waiters_share_one_sync(tmp_path: Path) -> None:
     async def one(number: int) -> int:
         append(directory, [bytes([number])])
         end = directory.log.end
-        await directory.flusher.wait_flushed(end)
+        await directory.confirmation.confirmed(end)
         assert directory.flusher.flushed >= end
         return end
 
@@ -81,11 +81,11 @@ def test_when_the_disk_fails_every_waiter_gets_the_error(tmp_path: Path) -> None
         disk.broken = True
         append(directory, [b"x"])
         results = await asyncio.gather(
-            *(directory.flusher.wait_flushed(directory.log.end) for _ in range(5)), return_exceptions=True
+            *(directory.confirmation.confirmed(directory.log.end) for _ in range(5)), return_exceptions=True
         )
         assert [type(result) for result in results] == [StoreFailedError] * 5
         with pytest.raises(StoreFailedError, match="fsync failed"):
-            await directory.flusher.wait_flushed(directory.log.end)
+            await directory.confirmation.confirmed(directory.log.end)
 
     asyncio.run(main())
     directory.close()
@@ -99,11 +99,11 @@ def test_a_cancelled_waiter_is_harmless(tmp_path: Path) -> None:
         disk.gate.clear()
         append(directory, [b"x"])
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(directory.flusher.wait_flushed(directory.log.end), 0.05)
+            await asyncio.wait_for(directory.confirmation.confirmed(directory.log.end), 0.05)
         with pytest.raises(TimeoutError, match="not flushed within"):
             directory.flusher.wait(directory.log.end, 0.01)
         disk.gate.set()
-        await directory.flusher.wait_flushed(directory.log.end)
+        await directory.confirmation.confirmed(directory.log.end)
 
     asyncio.run(main())
     directory.close()
@@ -128,6 +128,6 @@ def test_nothing_is_confirmed_after_the_log_has_failed(
     with pytest.raises(StoreFailedError, match="another sync failed"):
         directory.flusher.wait(directory.log.end, HANG_S)
     with pytest.raises(StoreFailedError, match="another sync failed"):
-        asyncio.run(directory.flusher.wait_flushed(directory.log.end))
+        asyncio.run(directory.confirmation.confirmed(directory.log.end))
     directory.abandon()
     assert directory.flusher.flushed == flushed
