@@ -68,6 +68,9 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TRIGGER_JOB: _ClassVar[Opcode]
     BACKFILL_JOB: _ClassVar[Opcode]
     JOB_HISTORY: _ClassVar[Opcode]
+    FOLLOW_LOG: _ClassVar[Opcode]
+    FETCH_LOG: _ClassVar[Opcode]
+    REPORT_LOG: _ClassVar[Opcode]
     REGISTER_BROKER: _ClassVar[Opcode]
     HEARTBEAT: _ClassVar[Opcode]
     DEREGISTER_BROKER: _ClassVar[Opcode]
@@ -140,6 +143,9 @@ PAUSE_JOBS: Opcode
 TRIGGER_JOB: Opcode
 BACKFILL_JOB: Opcode
 JOB_HISTORY: Opcode
+FOLLOW_LOG: Opcode
+FETCH_LOG: Opcode
+REPORT_LOG: Opcode
 REGISTER_BROKER: Opcode
 HEARTBEAT: Opcode
 DEREGISTER_BROKER: Opcode
@@ -1589,3 +1595,81 @@ class TransactionsAnswer(_message.Message):
     next_after: str
     is_end: bool
     def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionFacts, _Mapping]]] = ..., next_after: _Optional[str] = ..., is_end: bool = ...) -> None: ...
+
+class FollowLogRequest(_message.Message):
+    __slots__ = ("group", "store_id", "log_start", "log_end", "epochs", "copies")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    store_id: bytes
+    log_start: int
+    log_end: int
+    epochs: _containers.RepeatedCompositeFieldContainer[LogEpoch]
+    copies: bool
+    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., log_start: _Optional[int] = ..., log_end: _Optional[int] = ..., epochs: _Optional[_Iterable[_Union[LogEpoch, _Mapping]]] = ..., copies: bool = ...) -> None: ...
+
+class LogEpoch(_message.Message):
+    __slots__ = ("number", "start")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    start: int
+    def __init__(self, number: _Optional[int] = ..., start: _Optional[int] = ...) -> None: ...
+
+class FollowLogAnswer(_message.Message):
+    __slots__ = ("epoch", "session", "begin", "log_start", "log_end", "segment_bytes", "confirm", "must_copy")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    MUST_COPY_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    session: int
+    begin: int
+    log_start: int
+    log_end: int
+    segment_bytes: int
+    confirm: int
+    must_copy: bool
+    def __init__(self, epoch: _Optional[int] = ..., session: _Optional[int] = ..., begin: _Optional[int] = ..., log_start: _Optional[int] = ..., log_end: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., confirm: _Optional[int] = ..., must_copy: bool = ...) -> None: ...
+
+class FetchLogRequest(_message.Message):
+    __slots__ = ("session", "received", "flushed", "max_bytes", "wait_ms")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    FLUSHED_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    received: int
+    flushed: int
+    max_bytes: int
+    wait_ms: int
+    def __init__(self, session: _Optional[int] = ..., received: _Optional[int] = ..., flushed: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+
+class FetchLogAnswer(_message.Message):
+    __slots__ = ("begin", "confirm", "log_end")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_FIELD_NUMBER: _ClassVar[int]
+    begin: int
+    confirm: int
+    log_end: int
+    def __init__(self, begin: _Optional[int] = ..., confirm: _Optional[int] = ..., log_end: _Optional[int] = ...) -> None: ...
+
+class ReportLogRequest(_message.Message):
+    __slots__ = ("session", "received", "flushed")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    FLUSHED_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    received: int
+    flushed: int
+    def __init__(self, session: _Optional[int] = ..., received: _Optional[int] = ..., flushed: _Optional[int] = ...) -> None: ...

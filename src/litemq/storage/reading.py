@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
@@ -49,6 +50,10 @@ class StoreReader(QueueView):
             return parts.log.end if parts.state.shows_received(key) else parts.confirmation.offset
 
         self.for_consumers = QueueView(parts, repair, cold, consumers_end)
+
+    def in_thread(self, read: Callable[[], T]) -> asyncio.Future[T]:
+        """Call ``read`` in a thread for cold reads. Only for the event loop."""
+        return asyncio.get_running_loop().run_in_executor(self._cold, read)
 
     def close(self) -> None:
         """End the cold-read threads after the reads in progress."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -79,14 +80,32 @@ class ReplicaStore(DiskStore):
         """The epochs that have records, rising."""
         return self._parts.files.recorded_epochs()
 
+    @property
+    def log_start(self) -> int:
+        """The log offset of the oldest retained record."""
+        return self._log.start
+
+    @property
+    def segment_bytes(self) -> int:
+        """The size of a segment, which is the same on all replicas."""
+        return self._parts.config.segment_bytes
+
     # Shipping ------------------------------------------------------------------------------------
+
+    def on_appended(self, call: Callable[[], object] | None) -> None:
+        """Call ``call()`` after each append, in the thread that appends. ``None``: call nothing."""
+        self._parts.on_appended = call
 
     def read_chunk(self, offset: int, max_bytes: int) -> Chunk:
         """Read the next records for a follower whose log ends at ``offset``. See ``read_chunk``.
 
         They may be unconfirmed, or not even flushed.
         """
-        return read_chunk(self._log, self.epochs, offset, max_bytes)
+        return read_chunk(self._log, self._parts.files.epochs.entries, offset, max_bytes)
+
+    def read_cold_chunk(self, offset: int, max_bytes: int) -> asyncio.Future[Chunk]:
+        """Read as ``read_chunk`` does, in a thread. Only for the event loop."""
+        return self._reader.in_thread(partial(self.read_chunk, offset, max_bytes))
 
     # Following -----------------------------------------------------------------------------------
 

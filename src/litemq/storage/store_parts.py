@@ -63,6 +63,7 @@ class StoreParts:
     disk_refusal: str | None = None  # the error message for producers while the disk is nearly full
     unread_refusal: str | None = None  # the same while unread messages fill the log
     wake_maintenance: Callable[[], None] | None = None  # while it rests
+    on_appended: Callable[[], object] | None = None  # called by the writer, for those who ship the log
     is_closed: bool = False  # changed under ``maintaining``
     follows: bool = False  # a master's records are appended, and none of its own; changed under ``writing``
     kept_from: int = 0  # a log offset: retention drops all records before it; changed under ``writing``
@@ -110,6 +111,8 @@ class StoreParts:
         if wake is not None:
             self.wake_maintenance = None
             wake()
+        if self.on_appended is not None:
+            self.on_appended()
 
     def __post_init__(self) -> None:
         files = self.files

@@ -1,0 +1,158 @@
+"""A follower's side of replication: one connection to its master, from the handshake on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final, NamedTuple, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from litemq.errors import LiteMQError, NotMasterError, ProtocolError, StorageError
+from litemq.net.request_channel import Answer, RequestChannel
+from litemq.proto.wire_pb2 import (
+    FetchLogAnswer,
+    FetchLogRequest,
+    FollowLogAnswer,
+    FollowLogRequest,
+    LogEpoch,
+    Opcode,
+    ReportLogRequest,
+)
+from litemq.storage.replica_store import ReplicaStore
+
+__all__ = ["CopyNeeded", "LogSession"]
+
+M = TypeVar("M", bound=Message)
+
+_IN_FLIGHT: Final = 2  # the master reads the next chunk while this one is appended
+_CHUNK_BYTES: Final = 1 << 20  # appending it takes some milliseconds of the event loop
+_WAIT_MS: Final = 500
+_TIMEOUT_S: Final = 5.0  # of the master, beyond ``_WAIT_MS``
+
+
+class CopyNeeded(NamedTuple):
+    """The log cannot be continued: a copy of the master's has to replace it."""
+
+    log_start: int
+    segment_bytes: int
+
+
+class LogSession:
+    """Follows the master behind ``channel``, on the event loop on which it is created."""
+
+    def __init__(self, store: ReplicaStore, channel: RequestChannel, *, group: str) -> None:
+        self._store = store
+        self._channel = channel
+        self._group = group
+        self._loop = asyncio.get_running_loop()
+        self._number = 0
+        self._reported = -1
+        self._confirm = 0  # the master's
+        self.epoch = 0  # the master's; 0 before the handshake
+        self.master_end = 0  # where the master's log ended at its last answer
+
+    async def run(self) -> CopyNeeded:
+        """Follow until the connection or the session ends, which raises.
+
+        Return only if the master's log has to be copied first.
+
+        Raises:
+            NotMasterError: The other broker is not the master, or was replaced.
+            LogDivergedError: Confirmed records would have to be cut off.
+            RecordFormatError: The master shipped something that is not the next record.
+            StorageError: This store cannot follow.
+            NetworkError: The connection failed.
+        """
+        begun = await self._begin()
+        if begun.must_copy:
+            return CopyNeeded(begun.log_start, begun.segment_bytes)
+        fetches = deque(self._fetch() for _ in range(_IN_FLIGHT))
+        try:
+            while True:
+                self._append(await self._answered(fetches[0]))
+                fetches.popleft()
+                fetches.append(self._fetch())
+        finally:
+            for fetch in fetches:
+                if not fetch.cancel() and not fetch.cancelled():
+                    fetch.exception()  # the first one says why
+
+    async def _begin(self) -> FollowLogAnswer:
+        """Shake hands, and cut off what the master does not have."""
+        store = self._store
+        asked = FollowLogRequest(
+            group=self._group,
+            store_id=store.store_id,
+            log_start=store.log_start,
+            log_end=store.log_end,
+            epochs=[LogEpoch(number=epoch.number, start=epoch.start_offset) for epoch in store.epochs],
+        )
+        answer = await self._channel.request(Opcode.FOLLOW_LOG, asked.SerializeToString(), timeout=_TIMEOUT_S)
+        begun = _decoded(FollowLogAnswer(), answer)
+        if begun.epoch < store.last_epoch:
+            raise NotMasterError(
+                f"{self._channel.address} is the master of epoch {begun.epoch}, but the log has epoch "
+                f"{store.last_epoch}: it was replaced"
+            )
+        if begun.segment_bytes != store.segment_bytes:
+            raise StorageError(
+                f"the segments of the group {self._group} have {begun.segment_bytes} bytes, not "
+                f"{store.segment_bytes}: set storage.file_size = {begun.segment_bytes}"
+            )
+        if not begun.must_copy and begun.begin < store.log_end:
+            await self._loop.run_in_executor(None, store.cut, begun.begin)
+        self._number, self.epoch, self.master_end = begun.session, begun.epoch, begun.log_end
+        return begun
+
+    # Records --------------------------------------------------------------------------------------
+
+    def _fetch(self) -> asyncio.Future[Answer]:
+        store = self._store
+        asked = FetchLogRequest(
+            session=self._number,
+            received=store.log_end,
+            flushed=store.flushed_offset,
+            max_bytes=_CHUNK_BYTES,
+            wait_ms=_WAIT_MS,
+        )
+        return self._channel.ask(Opcode.FETCH_LOG, asked.SerializeToString())
+
+    async def _answered(self, fetch: asyncio.Future[Answer]) -> Answer:
+        try:
+            async with asyncio.timeout(_WAIT_MS / 1000 + _TIMEOUT_S):
+                return await fetch
+        except TimeoutError:
+            raise NotMasterError(f"{self._channel.address} did not answer a fetch: it may be replaced") from None
+
+    def _append(self, answer: Answer) -> None:
+        store = self._store
+        fetched = _decoded(FetchLogAnswer(), answer)
+        if answer.attachment:
+            end = store.append_raw(fetched.begin, answer.attachment)
+            store.when_flushed(end, self._on_flushed)
+        self.master_end = max(fetched.log_end, store.log_end)
+        self._confirm = max(self._confirm, fetched.confirm)
+        self._advance()
+
+    def _on_flushed(self, failure: LiteMQError | None) -> None:
+        """Report what is on this disk."""
+        flushed = self._store.flushed_offset
+        if failure is not None or flushed <= self._reported:
+            return
+        self._reported = flushed
+        asked = ReportLogRequest(session=self._number, received=self._store.log_end, flushed=flushed)
+        # If it fails, so does a fetch.
+        self._channel.call(Opcode.REPORT_LOG, asked.SerializeToString(), b"", lambda *_answer: None)
+        self._advance()
+
+    def _advance(self) -> None:
+        self._store.confirmation.advance(min(self._confirm, self._store.flushed_offset))
+
+
+def _decoded(message: M, answer: Answer) -> M:
+    try:
+        message.ParseFromString(answer.header)
+    except DecodeError as error:
+        raise ProtocolError(f"invalid answer of a master: {error}") from error
+    return message

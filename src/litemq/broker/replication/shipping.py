@@ -1,0 +1,368 @@
+"""The master's side of replication: followers get the log, and their reports confirm it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from itertools import count, pairwise
+from typing import Final, NamedTuple
+
+from litemq.broker.replication.common_end import EpochStart, common_end
+from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.handlers import Handler, Permission
+from litemq.broker.runtime.throttle import Throttle
+from litemq.clock import Clock
+from litemq.errors import InvalidArgumentError, LiteMQError, NotMasterError, OverloadedError
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import (
+    FetchLogAnswer,
+    FetchLogRequest,
+    FollowLogAnswer,
+    FollowLogRequest,
+    Opcode,
+    ReportLogRequest,
+)
+from litemq.storage.log.chunks import Chunk
+from litemq.storage.log.store_id import STORE_ID_BYTES
+from litemq.storage.replica_store import ReplicaStore
+
+__all__ = ["FollowerProgress", "Shipping"]
+
+_MAX_SESSIONS: Final = 64
+_MAX_WAITING: Final = 4  # fetches of one session
+_MAX_CHUNK_BYTES: Final = 4 << 20
+_MAX_WAIT_MS: Final = 30_000
+_CONFIRM_DELAY_S: Final = 0.005  # the next records have the confirm offset, too
+_BURST_S: Final = 0.1  # of the throttle
+_LOG = logging.getLogger(__name__)
+
+
+class FollowerProgress(NamedTuple):
+    """How far a follower is, in log offsets."""
+
+    store_id: bytes
+    peer: str
+    copies: bool
+    shipped: int
+    received: int
+    flushed: int
+
+
+class _Session:
+    """A follower from its handshake until its connection ends, or it begins another session."""
+
+    def __init__(self, caller: Caller, number: int, store_id: bytes, begin: int, *, copies: bool) -> None:
+        self.caller = caller
+        self.number = number
+        self.store_id = store_id
+        self.copies = copies
+        self.shipped = begin
+        self.received = self.flushed = begin
+        self.confirm = 0  # the last one that the follower got
+        self.waiting: deque[tuple[Frame, FetchLogRequest]] = deque()
+        self.is_reading = False  # from the disk, in a thread
+        self.is_held = False  # until the follower reads its answers, or the throttle allows more
+        self.timer: asyncio.TimerHandle | None = None  # for the first waiting fetch
+
+
+class Shipping:
+    """Ships the log of the master of one epoch, on the event loop on which it is created."""
+
+    def __init__(
+        self, store: ReplicaStore, in_sync: InSyncTracker, clock: Clock, *, group: str, catch_up_bytes_per_s: int = 0
+    ) -> None:
+        """``catch_up_bytes_per_s`` limits each follower outside the in-sync set; 0: no limit."""
+        self._store = store
+        self._epoch = store.last_epoch
+        self._in_sync = in_sync
+        self._clock = clock
+        self._group = group
+        self._catch_up_bytes_per_s = catch_up_bytes_per_s
+        self._throttles: dict[bytes, Throttle] = {}
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._numbers = count(1)
+        self._sessions: dict[int, _Session] = {}
+        self._is_pumping = False  # all sessions, in the next tick
+        self._confirm_timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self.handlers = (
+            Handler(Opcode.FOLLOW_LOG, Permission.CLUSTER_REPLICATE, self._follow),
+            Handler(Opcode.FETCH_LOG, Permission.CLUSTER_REPLICATE, self._fetch),
+            Handler(Opcode.REPORT_LOG, Permission.CLUSTER_REPLICATE, self._report),
+        )
+        store.on_appended(self._on_appended)
+        store.confirmation.on_flushed = self.advance
+        self.advance()
+
+    @property
+    def followers(self) -> list[FollowerProgress]:
+        """The connected followers, in the order of their handshakes."""
+        return [
+            FollowerProgress(each.store_id, each.caller.peer, each.copies, each.shipped, each.received, each.flushed)
+            for each in self._sessions.values()
+        ]
+
+    # Requests -------------------------------------------------------------------------------------
+
+    def _follow(self, caller: Caller, frame: Frame) -> None:
+        asked = FollowLogRequest.FromString(frame.header)
+        theirs = self._check_follow(asked)
+        store = self._store
+        mine = [EpochStart(epoch.number, epoch.start_offset) for epoch in store.epochs]
+        log_start, log_end = store.log_start, store.log_end
+        begin = common_end(mine, log_end, theirs, asked.log_end)
+        must_copy = begin < log_start or begin < asked.log_start or asked.log_end < log_start
+        if asked.copies and (must_copy or begin < asked.log_end):
+            begin = log_start  # the copy starts again
+        for session in list(self._sessions.values()):
+            if session.store_id == asked.store_id:
+                self._end(session)
+        if len(self._sessions) >= _MAX_SESSIONS:
+            raise OverloadedError(f"the master of {self._group} has {_MAX_SESSIONS} followers already", 1000)
+        number = next(self._numbers)
+        answer = FollowLogAnswer(
+            epoch=self._epoch,
+            session=number,
+            begin=begin,
+            log_start=log_start,
+            log_end=log_end,
+            segment_bytes=store.segment_bytes,
+            confirm=store.confirm_offset,
+            must_copy=must_copy and not asked.copies,
+        )
+        if not answer.must_copy:
+            self._sessions[number] = _Session(caller, number, asked.store_id, begin, copies=asked.copies)
+            if not asked.copies:
+                self._in_sync.connected(asked.store_id, number, log_end=log_end, now=self._clock.elapsed_ns())
+        caller.answer(frame, answer.SerializeToString())
+
+    def _check_follow(self, asked: FollowLogRequest) -> list[EpochStart]:
+        """Return the epochs of the follower's log, or raise."""
+        if asked.group != self._group:
+            raise InvalidArgumentError(f"this is a broker of the group {self._group}, not of {asked.group[:127]!r}")
+        if len(asked.store_id) != STORE_ID_BYTES or asked.store_id == self._store.store_id:
+            raise InvalidArgumentError("the store id of a follower has 16 bytes, and is not its master's")
+        theirs = [EpochStart(epoch.number, epoch.start) for epoch in asked.epochs]
+        rising = all(a.number < b.number and a.start_offset < b.start_offset for a, b in pairwise(theirs))
+        if not rising or asked.log_start > asked.log_end or (theirs and theirs[-1].start_offset >= asked.log_end):
+            raise InvalidArgumentError("the epochs of a follower's log rise, and each has a record in it")
+        if theirs and theirs[-1].number > self._epoch:
+            raise NotMasterError(
+                f"the log of the follower has epoch {theirs[-1].number}: the master of epoch {self._epoch} was replaced"
+            )
+        return theirs
+
+    def _fetch(self, caller: Caller, frame: Frame) -> None:
+        asked = FetchLogRequest.FromString(frame.header)
+        session = self._session(caller, asked.session)
+        if len(session.waiting) >= _MAX_WAITING:
+            raise OverloadedError(f"a follower has at most {_MAX_WAITING} fetches in flight", 0)
+        self._note(session, asked.received, asked.flushed)
+        session.waiting.append((frame, asked))
+        self._pump(session)
+
+    def _report(self, caller: Caller, frame: Frame) -> None:
+        asked = ReportLogRequest.FromString(frame.header)
+        self._note(self._session(caller, asked.session), asked.received, asked.flushed)
+        caller.answer(frame, b"")
+
+    def _session(self, caller: Caller, number: int) -> _Session:
+        session = self._sessions.get(number)
+        if session is None or session.caller is not caller:
+            raise NotMasterError("the session of this follower has ended: it must begin another one")
+        return session
+
+    # Progress -------------------------------------------------------------------------------------
+
+    def _note(self, session: _Session, received: int, flushed: int) -> None:
+        """Note a report. A follower has not received what was not shipped to it."""
+        if not flushed <= received <= session.shipped:
+            raise InvalidArgumentError(f"received {received}, flushed {flushed}: only {session.shipped} was shipped")
+        session.received, session.flushed = received, flushed
+        if session.copies:
+            return
+        now = self._clock.elapsed_ns()
+        self._in_sync.reported(
+            session.store_id, session.number, received, flushed, log_end=self._store.log_end, now=now
+        )
+        if flushed > self._store.flushed_offset:  # the follower's disk was faster
+            self._store.when_flushed(flushed, self._on_flushed)
+        self.advance()
+
+    def _on_flushed(self, _failure: LiteMQError | None) -> None:
+        self.advance()
+
+    def advance(self) -> None:
+        """Confirm what the whole in-sync set has flushed."""
+        if self._is_closed:
+            return
+        store = self._store
+        confirmed = self._in_sync.confirmed(store.flushed_offset)
+        if confirmed is not None and self._in_sync.is_alone:
+            store.confirmation.follow_flusher()
+            return
+        store.confirmation.hold()
+        if confirmed is not None and confirmed > store.confirm_offset:
+            store.confirmation.advance(confirmed)
+            if self._confirm_timer is None:
+                self._confirm_timer = self._loop.call_later(_CONFIRM_DELAY_S, self._send_confirm)
+
+    def propose(self, members: frozenset[bytes]) -> None:
+        """A change of the in-sync set is sent to the cluster store: both sets count from now on."""
+        self._in_sync.propose(members)
+        self.advance()
+
+    def settle(self, current: InSyncSet) -> None:
+        """The cluster store has ``current``. See ``InSyncTracker.settled``."""
+        self._in_sync.settled(current)
+        self.advance()
+
+    def _send_confirm(self) -> None:
+        """Let the followers know the confirm offset, unless records have brought it meanwhile."""
+        self._confirm_timer = None
+        confirm = self._store.confirm_offset
+        for session in self._sessions.values():
+            if session.confirm < confirm and session.waiting and not session.is_reading:
+                self._answer(session, Chunk(session.shipped, b""))
+
+    # Shipping -------------------------------------------------------------------------------------
+
+    def _on_appended(self) -> None:
+        """The log has grown; called by the writing thread."""
+        if not self._is_pumping:
+            self._is_pumping = True
+            if threading.get_ident() == self._thread:
+                self._loop.call_soon(self._pump_all)
+            else:
+                self._loop.call_soon_threadsafe(self._pump_all)
+
+    def _pump_all(self) -> None:
+        self._is_pumping = False
+        for session in list(self._sessions.values()):
+            self._pump(session)
+
+    def _pump(self, session: _Session) -> None:
+        """Answer the waiting fetches of ``session`` as far as there are records."""
+        store = self._store
+        while session.waiting and not session.is_reading and not session.is_held:
+            if session.shipped >= store.log_end:
+                self._wait(session)
+                return
+            if self._is_to_wait(session):
+                return
+            max_bytes = min(max(session.waiting[0][1].max_bytes, 1), _MAX_CHUNK_BYTES)
+            if not store.is_hot(session.shipped):
+                session.is_reading = True
+                reading = store.read_cold_chunk(session.shipped, max_bytes)
+                reading.add_done_callback(lambda done: self._on_read(session, done))
+                return
+            try:
+                chunk = store.read_chunk(session.shipped, max_bytes)
+            except LiteMQError as error:
+                self._refuse(session, error)
+                return
+            self._answer(session, chunk)
+
+    def _is_to_wait(self, session: _Session) -> bool:
+        """Return whether ``session`` gets no records now; if so, it is pumped again later."""
+        if not session.caller.is_writable:
+            session.is_held = True
+            session.caller.on_writable(lambda: self._release(session))
+            return True
+        throttle = self._throttle(session)
+        wait = throttle.wait_seconds(1, self._clock.elapsed_ns()) if throttle is not None else 0.0
+        if wait:
+            session.is_held = True
+            self._loop.call_later(wait, self._release, session)
+        return bool(wait)
+
+    def _throttle(self, session: _Session) -> Throttle | None:
+        """Return the throttle of a follower that catches up. It outlives the session."""
+        rate, store_id = self._catch_up_bytes_per_s, session.store_id
+        if not rate or store_id in self._in_sync.counted:
+            self._throttles.pop(store_id, None)
+            return None
+        if store_id not in self._throttles:
+            self._throttles[store_id] = Throttle(rate, rate * _BURST_S, self._clock.elapsed_ns())
+        return self._throttles[store_id]
+
+    def _release(self, session: _Session) -> None:
+        session.is_held = False
+        self._pump(session)
+
+    def _on_read(self, session: _Session, reading: asyncio.Future[Chunk]) -> None:
+        session.is_reading = False
+        if reading.cancelled() or self._is_closed:
+            return
+        error = reading.exception()
+        if isinstance(error, LiteMQError):
+            self._refuse(session, error)
+        elif error is not None:
+            raise error
+        elif session.waiting:
+            self._answer(session, reading.result())
+            self._pump(session)
+
+    def _answer(self, session: _Session, chunk: Chunk) -> None:
+        """Answer the first waiting fetch."""
+        frame, _ = session.waiting.popleft()
+        if session.timer is not None:
+            session.timer.cancel()
+            session.timer = None
+        session.confirm = self._store.confirm_offset
+        if chunk.data:
+            session.shipped = chunk.begin + len(chunk.data)
+            throttle = self._throttle(session)
+            if throttle is not None:
+                throttle.tokens -= len(chunk.data)
+        header = FetchLogAnswer(begin=chunk.begin, confirm=session.confirm, log_end=self._store.log_end)
+        session.caller.answer(frame, header.SerializeToString(), chunk.data)
+
+    def _wait(self, session: _Session) -> None:
+        """Answer the first waiting fetch without records when its time is over."""
+        if session.timer is None:
+            wait_ms = min(session.waiting[0][1].wait_ms, _MAX_WAIT_MS)
+            session.timer = self._loop.call_later(wait_ms / 1000, self._on_timeout, session)
+
+    def _on_timeout(self, session: _Session) -> None:
+        session.timer = None
+        if session.waiting and not session.is_reading:
+            self._answer(session, Chunk(session.shipped, b""))
+            self._pump(session)
+
+    def _refuse(self, session: _Session, error: LiteMQError) -> None:
+        """End a session whose next records cannot be read."""
+        _LOG.warning("cannot ship the log to the follower at %s: %s", session.caller.peer, error)
+        self._end(session, error)
+
+    # The end --------------------------------------------------------------------------------------
+
+    def _end(self, session: _Session, error: LiteMQError | None = None) -> None:
+        self._sessions.pop(session.number, None)
+        if session.timer is not None:
+            session.timer.cancel()
+        self._in_sync.lost(session.store_id, session.number)
+        reason = error or NotMasterError("the session of this follower has ended")
+        for frame, _ in session.waiting:
+            session.caller.refuse(frame, reason)
+        session.waiting.clear()
+
+    def caller_gone(self, caller: Caller) -> None:
+        """End the sessions of ``caller``, whose connection has ended."""
+        for session in list(self._sessions.values()):
+            if session.caller is caller:
+                self._end(session)
+
+    def close(self) -> None:
+        """End all sessions: this broker is no longer the master of the epoch."""
+        self._is_closed = True
+        self._store.on_appended(None)
+        self._store.confirmation.on_flushed = lambda: None
+        if self._confirm_timer is not None:
+            self._confirm_timer.cancel()
+        for session in list(self._sessions.values()):
+            self._end(session)

@@ -1,0 +1,85 @@
+"""The in-sync set of a master."""
+
+from __future__ import annotations
+
+from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
+
+A, B, C = b"a", b"b", b"c"
+
+
+def _tracker(*members: bytes, min_in_sync: int = 2) -> InSyncTracker:
+    return InSyncTracker(A, 100, InSyncSet(frozenset(members), 1), min_in_sync=min_in_sync, max_lag_ns=2_000, now=0)
+
+
+def test_nothing_is_confirmed_before_the_whole_set_has_the_epochs_record() -> None:
+    tracker = _tracker(A, B)
+    assert tracker.confirmed(500) is None
+    tracker.connected(B, 1, log_end=300, now=0)
+    tracker.reported(B, 1, 99, 99, log_end=500, now=1)
+    assert tracker.confirmed(500) is None
+    tracker.reported(B, 1, 300, 200, log_end=500, now=2)
+    assert tracker.confirmed(500) == 200
+    assert tracker.confirmed(150) == 150
+
+
+def test_reports_of_an_earlier_session_do_not_count() -> None:
+    tracker = _tracker(A, B)
+    tracker.connected(B, 1, log_end=300, now=0)
+    tracker.reported(B, 1, 300, 300, log_end=300, now=1)
+    tracker.connected(B, 2, log_end=300, now=0)
+    assert tracker.confirmed(300) is None
+    assert not tracker.reported(B, 1, 300, 300, log_end=300, now=2)
+    tracker.lost(B, 1)  # late news of the first session
+    tracker.reported(B, 2, 300, 250, log_end=300, now=3)
+    assert tracker.confirmed(300) == 250
+
+
+def test_both_sets_count_until_a_definite_answer() -> None:
+    tracker = _tracker(A, B)
+    for store in (B, C):
+        tracker.connected(store, 1, log_end=300, now=0)
+    tracker.reported(B, 1, 300, 300, log_end=300, now=1)
+    tracker.reported(C, 1, 200, 200, log_end=300, now=1)
+    assert tracker.wanted(150, 2) == frozenset({A, B, C})
+    tracker.propose(frozenset({A, B, C}))
+    assert tracker.wanted(150, 2) is None
+    assert tracker.confirmed(300) == 200
+    tracker.settled(InSyncSet(frozenset({A, B}), 1))  # a read of the old set says nothing
+    assert tracker.confirmed(300) == 200
+    tracker.settled(InSyncSet(frozenset({A, B}), 3))
+    assert tracker.confirmed(300) == 300
+
+
+def test_the_set_is_not_made_smaller_than_the_minimum() -> None:
+    tracker = _tracker(A, B, C)
+    assert tracker.wanted(100, 2_001) in (frozenset({A, B}), frozenset({A, C}))
+    assert _tracker(A, B).wanted(100, 2_001) is None
+
+
+def test_a_newcomer_replaces_a_dead_member_in_one_change() -> None:
+    tracker = _tracker(A, B)
+    tracker.connected(C, 1, log_end=300, now=0)
+    tracker.reported(C, 1, 300, 300, log_end=300, now=5_000)
+    assert tracker.wanted(300, 5_000) == frozenset({A, C})
+
+
+def test_a_newcomer_needs_what_is_confirmed_and_the_epochs_record() -> None:
+    tracker = _tracker(A, B)
+    tracker.connected(C, 1, log_end=300, now=0)
+    tracker.reported(C, 1, 300, 99, log_end=300, now=1)
+    assert tracker.wanted(0, 1) is None
+    tracker.reported(C, 1, 300, 249, log_end=300, now=1)
+    assert tracker.wanted(250, 1) is None
+    tracker.reported(C, 1, 300, 250, log_end=300, now=1)
+    assert tracker.wanted(250, 1) == frozenset({A, B, C})
+
+
+def test_a_member_that_keeps_up_under_load_is_not_late() -> None:
+    tracker = _tracker(A, B, C)
+    for store in (B, C):
+        tracker.connected(store, 1, log_end=300, now=0)
+    for number in range(1, 20):  # never at the end of the log, always at its end of 500 ns before
+        now, log_end = number * 500, 300 + number * 100
+        tracker.reported(B, 1, log_end - 100, log_end - 100, log_end=log_end, now=now)
+        tracker.reported(C, 1, 250, 250, log_end=log_end, now=now)
+        assert tracker.wanted(150, now) == (frozenset({A, B}) if now > 2_000 else None)
