@@ -243,7 +243,7 @@ def make_seeds(target: str) -> list[bytes]:
 def check_opcodes() -> None:
     """Fail unless each opcode of the schema is a request to a broker or to a NameServer."""
     loop = VirtualLoop()
-    broker = BrokerService(loop, Tally())
+    broker = BrokerService(loop, Tally(), on_disk=True)
     handled = {*broker.opcodes, *NAMESERVER_OPCODES, Opcode.OPCODE_UNKNOWN, Opcode.HELLO, Opcode.PING}
     broker.close()
     loop.close()

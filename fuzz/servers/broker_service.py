@@ -15,6 +15,8 @@ from fuzz.servers.virtual_loop import VirtualLoop
 
 from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
+from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
+from litemq.broker.replication.shipping import Shipping
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.format.record_encode import encode_record
 from litemq.proto.jobs_pb2 import JobDefinition
@@ -30,9 +32,9 @@ from litemq.proto.wire_pb2 import (
     TopicSettings,
 )
 from litemq.storage.config import StoreConfig
-from litemq.storage.disk_store import DiskStore
 from litemq.storage.files.disk import Disk, OpenFile
 from litemq.storage.memory_store import MemoryStore
+from litemq.storage.replica_store import ReplicaStore
 from litemq.types import MessageType, Record
 
 __all__ = ["BrokerService"]
@@ -80,7 +82,10 @@ class _QuickDisk(Disk):
 
 
 class BrokerService:
-    """A broker over a new store, in memory or on disk, with topics, messages and a job."""
+    """A broker over a new store, with topics, messages and a job.
+
+    The store is in memory, or on disk: then the broker is the master of a group.
+    """
 
     def __init__(self, loop: VirtualLoop, tally: Tally, *, on_disk: bool = False) -> None:
         self._loop = loop
@@ -147,10 +152,18 @@ class BrokerService:
 
     async def _start(self) -> None:
         clock = BrokerClock(self._loop.clock)
-        self._store: MemoryStore | DiskStore = (
-            MemoryStore(clock) if self._folder is None else DiskStore(self._folder, _SMALL, clock, disk=_QuickDisk())
-        )
-        self._broker = Broker(self._store, clock, _LIMITS)
+        self._store: MemoryStore | ReplicaStore
+        if self._folder is None:
+            self._store = MemoryStore(clock)
+            self._broker = Broker(self._store, clock, _LIMITS)
+        else:
+            self._store = store = ReplicaStore(self._folder, _SMALL, clock, disk=_QuickDisk())
+            begun = store.begin_writing(store.last_epoch + 1).end
+            alone = InSyncSet(frozenset({store.store_id}), 1)
+            in_sync = InSyncTracker(store.store_id, begun, alone, min_in_sync=1, max_lag_ns=0, now=0)
+            shipping = Shipping(store, in_sync, clock, group="shop")
+            await store.confirmed(begun)
+            self._broker = Broker(store, clock, _LIMITS, replication=shipping)
         self._clients = [self._client(number) for number in range(_CLIENTS)]
 
     def _client(self, number: int) -> Client:
@@ -207,7 +220,7 @@ class BrokerService:
 
     async def _settle(self) -> None:
         await self._loop.settle()
-        if isinstance(self._store, DiskStore):
+        if isinstance(self._store, ReplicaStore):
             self._store.wait_confirmed(self._store.log_end)
             await self._loop.settle()
 

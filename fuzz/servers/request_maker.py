@@ -163,6 +163,8 @@ class RequestMaker:
     def _value(self, field: FieldDescriptor, choices: Choices, is_usual: bool) -> Any:
         if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
             if field.type == FieldDescriptor.TYPE_BYTES:
+                if is_usual and field.name == "store_id":
+                    return bytes([choices.byte() % 3]) * 16
                 return choices.raw(choices.byte())
             name = _singular(field.name)
             return self._usual_text(name, choices) if is_usual else self._text(name, choices)

@@ -28,6 +28,7 @@ from litemq.broker.jobs.scheduler import JobScheduler
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.reading.long_polls import LongPolls
 from litemq.broker.reading.requests import ReadRequests
+from litemq.broker.replication.shipping import Shipping
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, HandlerTable, Permission
@@ -76,11 +77,13 @@ class Broker:
         limits: BrokerLimits | None = None,
         *,
         announcer: TopicAnnouncer | None = None,
+        replication: Shipping | None = None,
         identity: BrokerIdentity = NO_IDENTITY,
         session_clock: Clock | None = None,
     ) -> None:
         """``announcer`` publishes the broker's topics after a change.
 
+        ``replication`` ships the log of a replicated group's master to its followers.
         ``session_clock`` measures the silence of group members; default: ``clock``. Tests set it.
         """
         self.context = context = BrokerContext.create(store, clock, limits or BrokerLimits())
@@ -100,6 +103,7 @@ class Broker:
         self._redrives = Redrives(context, dead_letters)
         self._job_scheduler = JobScheduler(context)
         self._message_expiry = MessageExpiry(context)
+        self._replication = replication
         self._trace_recorder = TraceRecorder(context)
         self._traced = TracedCallers(self._trace_recorder, store) if self._trace_recorder.is_on else None
         for listener in (
@@ -126,6 +130,7 @@ class Broker:
                 *JobRequests(context, self._job_scheduler).handlers,
                 *DeadLetterRequests(context, dead_letters, self._redrives).handlers,
                 *WhyRequests(context, recent_consumers).handlers,
+                *(replication.handlers if replication is not None else ()),
             )
         )
 
@@ -176,6 +181,8 @@ class Broker:
 
     def caller_gone(self, caller: Caller) -> None:
         """Drop the waiting requests and memberships of ``caller``, whose connection has ended."""
+        if self._replication is not None:
+            self._replication.caller_gone(caller)
         if self._traced is not None:
             caller = self._traced.caller_gone(caller)
         self._tick_batcher.caller_gone(caller)
@@ -196,6 +203,8 @@ class Broker:
 
     def close(self) -> None:
         """Answer all waiting requests. The caller closes the store."""
+        if self._replication is not None:
+            self._replication.close()
         self._trace_recorder.close()
         self._timer_firing.close()
         self._job_scheduler.close()

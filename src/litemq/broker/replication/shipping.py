@@ -13,6 +13,7 @@ from litemq.broker.replication.common_end import EpochStart, common_end
 from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.handlers import Handler, Permission
+from litemq.broker.runtime.request_header import parse
 from litemq.broker.runtime.throttle import Throttle
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, NotMasterError, OverloadedError
@@ -96,7 +97,7 @@ class Shipping:
         )
         store.on_appended(self._on_appended)
         store.confirmation.on_flushed = self.advance
-        self.advance()
+        store.when_flushed(store.log_end, self._on_flushed)
 
     @property
     def followers(self) -> list[FollowerProgress]:
@@ -109,7 +110,7 @@ class Shipping:
     # Requests -------------------------------------------------------------------------------------
 
     def _follow(self, caller: Caller, frame: Frame) -> None:
-        asked = FollowLogRequest.FromString(frame.header)
+        asked = parse(FollowLogRequest, frame.header)
         theirs = self._check_follow(asked)
         store = self._store
         mine = [EpochStart(epoch.number, epoch.start_offset) for epoch in store.epochs]
@@ -157,7 +158,7 @@ class Shipping:
         return theirs
 
     def _fetch(self, caller: Caller, frame: Frame) -> None:
-        asked = FetchLogRequest.FromString(frame.header)
+        asked = parse(FetchLogRequest, frame.header)
         session = self._session(caller, asked.session)
         if len(session.waiting) >= _MAX_WAITING:
             raise OverloadedError(f"a follower has at most {_MAX_WAITING} fetches in flight", 0)
@@ -166,7 +167,7 @@ class Shipping:
         self._pump(session)
 
     def _report(self, caller: Caller, frame: Frame) -> None:
-        asked = ReportLogRequest.FromString(frame.header)
+        asked = parse(ReportLogRequest, frame.header)
         self._note(self._session(caller, asked.session), asked.received, asked.flushed)
         caller.answer(frame, b"")
 

@@ -1,32 +1,42 @@
 """The table of requests: every request of a broker has one row with the permission it needs."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from litemq.broker.broker import Broker
+from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
+from litemq.broker.replication.shipping import Shipping
 from litemq.broker.runtime.handlers import Handler, HandlerTable, Permission
 from litemq.clock import FakeClock
 from litemq.proto.wire_pb2 import Opcode
-from litemq.storage.memory_store import MemoryStore
+from support.replicas import open_replica
+from support.stores import CONFIG
 
-# Requests that never reach the table: the connection answers the first two, a NameServer or the
-# master of a replicated group the others.
-_REPLICATION = range(Opcode.FOLLOW_LOG, Opcode.REPORT_LOG + 1)
-_ELSEWHERE = {Opcode.HELLO, Opcode.PING, *range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1), *_REPLICATION}
+# Requests that never reach the table: the connection answers the first two, NameServers the others.
+_ELSEWHERE = {Opcode.HELLO, Opcode.PING, *range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1)}
 
 
-def _table() -> HandlerTable:
-    async def table() -> HandlerTable:
-        broker = Broker(MemoryStore(FakeClock()), FakeClock())
+@pytest.fixture
+def table(tmp_path: Path) -> HandlerTable:
+    """The requests of the master of a replicated group, which has the most."""
+
+    async def make() -> HandlerTable:
+        store = open_replica(tmp_path, CONFIG, FakeClock())
+        begun = store.begin_writing(1).end
+        alone = InSyncSet(frozenset({store.store_id}), 1)
+        in_sync = InSyncTracker(store.store_id, begun, alone, min_in_sync=1, max_lag_ns=0, now=0)
+        shipping = Shipping(store, in_sync, FakeClock(), group="orders")
+        broker = Broker(store, FakeClock(), replication=shipping)
         broker.close()
+        store.abandon()
         return broker.handlers
 
-    return asyncio.run(table())
+    return asyncio.run(make())
 
 
-def test_every_opcode_has_a_handler_with_a_permission() -> None:
-    table = _table()
+def test_every_opcode_has_a_handler_with_a_permission(table: HandlerTable) -> None:
     assert set(table) == {number for number in Opcode.values() if number} - _ELSEWHERE
     for opcode, handler in table.items():
         assert handler.opcode == opcode
@@ -36,9 +46,8 @@ def test_every_opcode_has_a_handler_with_a_permission() -> None:
         assert callable(handler.call)
 
 
-def test_every_permission_is_needed_by_a_request() -> None:
-    needed = {handler.permission for handler in _table().values()}
-    assert needed | {Permission.CLUSTER_REPLICATE} == set(Permission)
+def test_every_permission_is_needed_by_a_request(table: HandlerTable) -> None:
+    assert {handler.permission for handler in table.values()} == set(Permission)
 
 
 def test_an_opcode_has_one_handler() -> None:
