@@ -163,7 +163,8 @@ class BrokerService:
             in_sync = InSyncTracker(store.store_id, begun, alone, min_in_sync=1, max_lag_ns=0, now=0)
             shipping = Shipping(store, in_sync, clock, group="shop")
             await store.confirmed(begun)
-            self._broker = Broker(store, clock, _LIMITS, replication=shipping)
+            self._broker = Broker(store, clock, _LIMITS)
+            self._broker.ship(shipping)
         self._clients = [self._client(number) for number in range(_CLIENTS)]
 
     def _client(self, number: int) -> Client:

@@ -77,13 +77,11 @@ class Broker:
         limits: BrokerLimits | None = None,
         *,
         announcer: TopicAnnouncer | None = None,
-        replication: Shipping | None = None,
         identity: BrokerIdentity = NO_IDENTITY,
         session_clock: Clock | None = None,
     ) -> None:
         """``announcer`` publishes the broker's topics after a change.
 
-        ``replication`` ships the log of a replicated group's master to its followers.
         ``session_clock`` measures the silence of group members; default: ``clock``. Tests set it.
         """
         self.context = context = BrokerContext.create(store, clock, limits or BrokerLimits())
@@ -103,7 +101,7 @@ class Broker:
         self._redrives = Redrives(context, dead_letters)
         self._job_scheduler = JobScheduler(context)
         self._message_expiry = MessageExpiry(context)
-        self._replication = replication
+        self._shipping: Shipping | None = None
         self._trace_recorder = TraceRecorder(context)
         self._traced = TracedCallers(self._trace_recorder, store) if self._trace_recorder.is_on else None
         for listener in (
@@ -130,10 +128,15 @@ class Broker:
                 *JobRequests(context, self._job_scheduler).handlers,
                 *DeadLetterRequests(context, dead_letters, self._redrives).handlers,
                 *WhyRequests(context, recent_consumers).handlers,
-                *(replication.handlers if replication is not None else ()),
             )
         )
 
+        self._calls = {opcode: handler.call for opcode, handler in self.handlers.items()}
+
+    def ship(self, shipping: Shipping) -> None:
+        """Serve the followers of this broker, which is the master of a replicated group."""
+        self._shipping = shipping
+        self.handlers = HandlerTable((*self.handlers.values(), *shipping.handlers))
         self._calls = {opcode: handler.call for opcode, handler in self.handlers.items()}
 
     @property
@@ -181,8 +184,8 @@ class Broker:
 
     def caller_gone(self, caller: Caller) -> None:
         """Drop the waiting requests and memberships of ``caller``, whose connection has ended."""
-        if self._replication is not None:
-            self._replication.caller_gone(caller)
+        if self._shipping is not None:
+            self._shipping.caller_gone(caller)
         if self._traced is not None:
             caller = self._traced.caller_gone(caller)
         self._tick_batcher.caller_gone(caller)
@@ -203,8 +206,8 @@ class Broker:
 
     def close(self) -> None:
         """Answer all waiting requests. The caller closes the store."""
-        if self._replication is not None:
-            self._replication.close()
+        if self._shipping is not None:
+            self._shipping.close()
         self._trace_recorder.close()
         self._timer_firing.close()
         self._job_scheduler.close()

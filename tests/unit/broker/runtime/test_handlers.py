@@ -28,7 +28,8 @@ def table(tmp_path: Path) -> HandlerTable:
         alone = InSyncSet(frozenset({store.store_id}), 1)
         in_sync = InSyncTracker(store.store_id, begun, alone, min_in_sync=1, max_lag_ns=0, now=0)
         shipping = Shipping(store, in_sync, FakeClock(), group="orders")
-        broker = Broker(store, FakeClock(), replication=shipping)
+        broker = Broker(store, FakeClock())
+        broker.ship(shipping)
         broker.close()
         store.abandon()
         return broker.handlers
