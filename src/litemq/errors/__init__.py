@@ -48,6 +48,13 @@ The tree, which a test compares with the classes below::
     │   ├── JobNotFoundError
     │   ├── JobExistsError
     │   └── NotMasterError
+    ├── ClusterStoreError
+    │   ├── ClusterStoreUnavailableError
+    │   ├── ChangeOutcomeUnknownError
+    │   ├── ChangeRefusedError
+    │   │   └── MasterLeasedError
+    │   ├── MasterLeaseLostError
+    │   └── GroupFactsLostError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
@@ -122,6 +129,15 @@ from litemq.errors.client import (
     SerializationError,
     TaskFailedError,
 )
+from litemq.errors.cluster import (
+    ChangeOutcomeUnknownError,
+    ChangeRefusedError,
+    ClusterStoreError,
+    ClusterStoreUnavailableError,
+    GroupFactsLostError,
+    MasterLeasedError,
+    MasterLeaseLostError,
+)
 from litemq.errors.network import (
     AddressInUseError,
     ConnectionLostError,
@@ -150,9 +166,13 @@ __all__ = [
     "BodyTooLargeError",
     "BrokerError",
     "BufferFullError",
+    "ChangeOutcomeUnknownError",
+    "ChangeRefusedError",
     "CheckpointMismatchError",
     "ClientClosedError",
     "ClientError",
+    "ClusterStoreError",
+    "ClusterStoreUnavailableError",
     "ConfigurationError",
     "ConnectionLostError",
     "CorruptStoreError",
@@ -161,6 +181,7 @@ __all__ = [
     "DiskFullError",
     "FilterSyntaxError",
     "GroupBusyError",
+    "GroupFactsLostError",
     "GroupNotFoundError",
     "HandlerStuckError",
     "HandlerTimeoutError",
@@ -171,6 +192,8 @@ __all__ = [
     "LeaseLostError",
     "LiteMQError",
     "LogDivergedError",
+    "MasterLeaseLostError",
+    "MasterLeasedError",
     "MissingExtraError",
     "NetworkError",
     "NoRouteError",

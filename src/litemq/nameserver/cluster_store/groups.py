@@ -1,0 +1,243 @@
+"""The facts of replicated groups, and the interface of the store that keeps them.
+
+Each group has one fact: its epoch, the master of that epoch, and the in-sync set. A fact changes
+only by compare-and-set on its epoch and revision. Besides the fact, a group has at most one lease,
+that of its master. Store ids name replicas: a replica whose disk was wiped is another replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from google.protobuf.message import DecodeError
+
+from litemq.errors import ChangeRefusedError, InvalidArgumentError, MasterLeasedError
+from litemq.proto.cluster_pb2 import StoredGroup
+from litemq.types import check_name
+
+__all__ = [
+    "MAX_EPOCH",
+    "MAX_GROUPS",
+    "MAX_LEASE_MS",
+    "MAX_MEMBERS",
+    "STORE_ID_BYTES",
+    "GroupFact",
+    "GroupState",
+    "GroupStore",
+    "check_change",
+    "check_creation",
+    "check_election",
+    "check_lease_ms",
+    "decode_fact",
+    "encode_fact",
+    "refusal",
+]
+
+STORE_ID_BYTES: Final = 16
+MAX_EPOCH: Final = (1 << 32) - 1  # a record has 4 bytes for it
+MAX_GROUPS: Final = 4_096
+MAX_MEMBERS: Final = 64
+MAX_LEASE_MS: Final = 600_000
+_MAX_SEGMENT_BYTES: Final = 1 << 40
+_MAX_REVISION: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFact:
+    """The fact of a group. ``members`` is the in-sync set; ``holder`` is its master, if any yet.
+
+    ``revision`` is assigned by the store. It rises with every change of the fact.
+    """
+
+    name: str
+    epoch: int
+    holder: bytes
+    members: frozenset[bytes]
+    min_in_sync: int
+    segment_bytes: int
+    revision: int = 0
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "group")
+        self._check_number("epoch", self.epoch, 0, MAX_EPOCH)
+        self._check_number("min_in_sync", self.min_in_sync, 1, MAX_MEMBERS)
+        self._check_number("segment_bytes", self.segment_bytes, 1, _MAX_SEGMENT_BYTES)
+        self._check_number("revision", self.revision, 0, _MAX_REVISION)
+        if not 1 <= len(self.members) <= MAX_MEMBERS:
+            raise self._invalid(f"an in-sync set of {len(self.members)} members: choose 1 … {MAX_MEMBERS}")
+        for store_id in self.members:
+            if not isinstance(store_id, bytes) or len(store_id) != STORE_ID_BYTES:
+                raise self._invalid(f"member {store_id!r} is no store id of {STORE_ID_BYTES} bytes")
+        if self.holder and self.holder not in self.members:
+            raise self._invalid(f"master {self.holder.hex()} is not in the in-sync set")
+        if self.holder and not self.epoch:
+            raise self._invalid("a group at epoch 0 has no master yet")
+
+    def _check_number(self, field: str, value: int, lowest: int, highest: int) -> None:
+        if type(value) is not int or not lowest <= value <= highest:
+            raise self._invalid(f"{field}={value!r}: choose {lowest} … {highest}")
+
+    def _invalid(self, what: str) -> InvalidArgumentError:
+        return InvalidArgumentError(f"group {self.name}: {what}")
+
+
+class GroupState(NamedTuple):
+    """A group at one moment. While ``is_leased``, no other master can be elected."""
+
+    fact: GroupFact
+    is_leased: bool
+
+
+class GroupStore(Protocol):
+    """A store of group facts, shared by all NameServers of a cluster.
+
+    A request that changes a fact has one of three outcomes. It returns: the change is made and
+    durable. It raises ``ChangeRefusedError`` or another definite error: the request changed
+    nothing, or was already overtaken by ``current``. It raises ``ChangeOutcomeUnknownError``: the
+    store may have made the change, or may still make it, until a repetition has a definite answer.
+    """
+
+    async def groups(self) -> list[GroupState]:
+        """Return the state of all groups, sorted by name."""
+
+    async def read(self, name: str) -> GroupState | None:
+        """Return the state of a group; ``None`` if there is no such group.
+
+        Raise ``GroupFactsLostError`` if the store cannot know, since it lost facts.
+        """
+
+    async def create(self, fact: GroupFact) -> GroupFact:
+        """Store the first ``fact`` of a group, without a master; return it with its revision."""
+
+    async def change(self, before: GroupFact, after: GroupFact) -> GroupFact:
+        """Replace the in-sync set or ``min_in_sync`` within an epoch; return the new fact.
+
+        The in-sync set never gets smaller than ``min_in_sync``.
+        """
+
+    async def elect(self, before: GroupFact, after: GroupFact, lease_ms: int) -> GroupFact:
+        """Begin a higher epoch with the master ``after.holder``, and grant its lease, in one step.
+
+        Raise ``MasterLeasedError`` while the group has a lease.
+        """
+
+    async def hand_over(self, before: GroupFact, after: GroupFact, lease_ms: int) -> GroupFact:
+        """Elect, whether or not ``before.holder`` has a lease; the new lease replaces it.
+
+        For a planned switch: the former master must have stopped before.
+        """
+
+    async def renew(self, name: str, epoch: int, holder: bytes) -> int:
+        """Renew a master's lease; return how long (ms) it lasts, counted from before this call.
+
+        Raise ``MasterLeaseLostError`` if it has ended or is another replica's.
+        """
+
+    async def release(self, name: str, epoch: int, holder: bytes) -> None:
+        """End a master's own lease, for an orderly stop. If it has no lease, do nothing."""
+
+    async def recover(self, fact: GroupFact, lease_ms: int) -> GroupFact:
+        """Store the ``fact`` of a group that the store does not have, though it existed.
+
+        The group counts as leased for ``lease_ms``, since its former master may still have a lease.
+        """
+
+    def watch(self) -> AsyncIterator[GroupState]:
+        """Iterate over the state of every group, then over each change of a fact or a lease.
+
+        The order is that of the changes. If changes were faster than this iterator, it may leave
+        out states that later ones have replaced, but never the last one.
+        """
+
+    async def close(self) -> None: ...
+
+
+def check_creation(fact: GroupFact) -> None:
+    """Raise unless ``fact`` may be the first of its group."""
+    if fact.holder:
+        raise InvalidArgumentError(f"group {fact.name}: a new group has no master: an election chooses it")
+
+
+def check_change(before: GroupFact, after: GroupFact) -> None:
+    """Raise unless ``after`` may follow ``before`` within an epoch."""
+    if (before.epoch, before.holder) != (after.epoch, after.holder):
+        raise InvalidArgumentError(f"group {before.name}: only an election changes the epoch and the master")
+    _check_successor(before, after)
+
+
+def check_election(before: GroupFact, after: GroupFact) -> None:
+    """Raise unless ``after`` may begin an epoch after ``before``."""
+    if after.epoch <= before.epoch:
+        raise InvalidArgumentError(
+            f"group {before.name}: epoch {after.epoch} is not higher than the present one, {before.epoch}"
+        )
+    if not after.holder:
+        raise InvalidArgumentError(f"group {before.name}: an election needs a master")
+    _check_successor(before, after)
+
+
+def _check_successor(before: GroupFact, after: GroupFact) -> None:
+    if (before.name, before.segment_bytes) != (after.name, after.segment_bytes):
+        raise InvalidArgumentError(f"group {before.name}: its name and segment_bytes never change")
+    if len(after.members) < min(after.min_in_sync, len(before.members)):
+        raise InvalidArgumentError(
+            f"group {before.name}: an in-sync set of {len(after.members)} members is smaller than "
+            f"min_in_sync={after.min_in_sync}"
+        )
+
+
+def check_lease_ms(lease_ms: int) -> None:
+    """Raise unless ``lease_ms`` is a valid duration of a lease."""
+    if type(lease_ms) is not int or not 1 <= lease_ms <= MAX_LEASE_MS:
+        raise InvalidArgumentError(f"lease_ms={lease_ms!r}: choose 1 … {MAX_LEASE_MS}")
+
+
+def encode_fact(fact: GroupFact) -> bytes:
+    """Return the stored bytes of ``fact``, without its revision."""
+    return StoredGroup(
+        name=fact.name,
+        epoch=fact.epoch,
+        holder=fact.holder,
+        members=sorted(fact.members),
+        min_in_sync=fact.min_in_sync,
+        segment_bytes=fact.segment_bytes,
+    ).SerializeToString(deterministic=True)
+
+
+def decode_fact(name: str, data: bytes, revision: int) -> GroupFact:
+    """Return the fact of group ``name`` in ``data``; raise ``InvalidArgumentError`` if invalid."""
+    try:
+        stored = StoredGroup.FromString(data)
+    except DecodeError as error:
+        raise InvalidArgumentError(f"group {name}: its fact cannot be decoded: {error}") from error
+    if stored.name != name:
+        raise InvalidArgumentError(f"group {name}: its fact is that of {stored.name!r}")
+    members = frozenset(stored.members)
+    if len(members) != len(stored.members):
+        raise InvalidArgumentError(f"group {name}: its in-sync set has a duplicate")
+    return GroupFact(
+        name, stored.epoch, stored.holder, members, stored.min_in_sync, stored.segment_bytes, revision=revision
+    )
+
+
+def refusal(name: str, before: GroupFact | None, current: GroupState | None) -> ChangeRefusedError:
+    """Return the error for a change of ``before`` that is refused in the state ``current``.
+
+    ``before`` is ``None`` if the group was to be created.
+    """
+    if current is None:
+        return ChangeRefusedError(f"group {name} is not in the cluster store", None)
+    fact = current.fact
+    if before is None:
+        return ChangeRefusedError(f"group {name} exists, at epoch {fact.epoch}", current)
+    if (before.epoch, before.revision) != (fact.epoch, fact.revision):
+        return ChangeRefusedError(
+            f"group {name} is at epoch {fact.epoch}, revision {fact.revision}; the change was made from epoch "
+            f"{before.epoch}, revision {before.revision}: read the group again",
+            current,
+        )
+    return MasterLeasedError(
+        f"group {name}: its master {fact.holder.hex()} has a lease in epoch {fact.epoch}: wait until it ends", current
+    )
