@@ -1,1 +1,6 @@
-"""The NameServer's persistent copy of broker registrations."""
+"""The persistent facts of a cluster.
+
+``store.py`` is the interface for broker registrations, which may be lost; ``embedded.py``
+implements it. ``groups.py`` is the interface for the facts of replicated groups, which may not;
+``embedded_groups.py`` implements it for one NameServer.
+"""

@@ -11,15 +11,15 @@ import contextlib
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from litemq.errors import CorruptStoreError, DiskFullError, StorageError, StoreLockedError
+from litemq.errors import CorruptStoreError, StorageError
 from litemq.format.crc import crc32c
+from litemq.nameserver.cluster_store.sqlite_errors import explained
 from litemq.nameserver.cluster_store.store import StoredBroker
 from litemq.proto.wire_pb2 import BrokerFacts
 
@@ -30,15 +30,6 @@ _SCHEMA: Final = files("litemq.nameserver.cluster_store").joinpath("schema.sql")
 _VERSION: Final = 1
 _SIDE_FILES: Final = ("", "-wal", "-shm", "-journal")
 _DAMAGED: Final = ".damaged"
-# SQLite errors that do not mean damage. SQLITE_READONLY does: the file was opened for writing, so
-# SQLite must have found a damaged header.
-_NO_DAMAGE: Final = {
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_INTERRUPT,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CANTOPEN,
-}
 
 
 class EmbeddedStore:
@@ -66,10 +57,10 @@ class EmbeddedStore:
                 raise StorageError(
                     f"cannot open {name}: {error.strerror}. Choose another storage.data_path, or grant write permission"
                 ) from error
-        with self._explained():
+        with explained(self._path):
             connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=0.2)
         try:
-            with self._explained():
+            with explained(self._path):
                 connection.execute("PRAGMA locking_mode=EXCLUSIVE")
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=NORMAL")
@@ -93,7 +84,7 @@ class EmbeddedStore:
             )
 
     def _read(self, connection: sqlite3.Connection) -> list[StoredBroker]:
-        with self._explained():
+        with explained(self._path):
             rows = connection.execute("SELECT name, facts, silent, crc FROM brokers ORDER BY name").fetchall()
         return [self._checked(*row) for row in rows]
 
@@ -117,34 +108,17 @@ class EmbeddedStore:
             with contextlib.suppress(FileNotFoundError):
                 self._path.with_name(self._path.name + suffix).replace(self._path.with_name(aside.name + suffix))
 
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """SQLite's errors in the words of this library."""
-        try:
-            yield
-        except (sqlite3.Error, UnicodeError) as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise StoreLockedError(
-                    f"another NameServer has {self._path} open: stop it, or choose another storage.data_path"
-                ) from error
-            if code == sqlite3.SQLITE_FULL:
-                raise DiskFullError(f"the disk is full: free some space to write {self._path}") from error
-            if code in _NO_DAMAGE or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DIRECTORY:
-                raise StorageError(f"cannot use {self._path}: {error}") from error
-            raise CorruptStoreError(str(self._path), 0, f"SQLite cannot read it: {error}") from error
-
     def brokers(self) -> list[StoredBroker]:
         return self._read(self._connection)
 
     def put_broker(self, broker: StoredBroker) -> None:
         facts = broker.facts.SerializeToString(deterministic=True)
         row = (broker.facts.name, facts, int(broker.silent), _crc(facts, broker.silent))
-        with self._explained():
+        with explained(self._path):
             self._connection.execute("INSERT OR REPLACE INTO brokers VALUES (?, ?, ?, ?)", row)
 
     def remove_broker(self, name: str) -> None:
-        with self._explained():
+        with explained(self._path):
             self._connection.execute("DELETE FROM brokers WHERE name = ?", (name,))
 
     def close(self) -> None:

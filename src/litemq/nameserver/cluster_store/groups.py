@@ -7,7 +7,7 @@ that of its master. Store ids name replicas: a replica whose disk was wiped is a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -144,11 +144,12 @@ class GroupStore(Protocol):
         The group counts as leased for ``lease_ms``, since its former master may still have a lease.
         """
 
-    def watch(self) -> AsyncIterator[GroupState]:
+    def watch(self) -> AsyncGenerator[GroupState, None]:
         """Iterate over the state of every group, then over each change of a fact or a lease.
 
-        The order is that of the changes. If changes were faster than this iterator, it may leave
-        out states that later ones have replaced, but never the last one.
+        It starts with the first iteration, and ends when the store is closed. The order is that of
+        the changes. If changes are faster than this iterator, it may leave out states that later
+        ones have replaced, but never the last one.
         """
 
     async def close(self) -> None: ...

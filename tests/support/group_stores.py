@@ -1,0 +1,58 @@
+"""Group stores of every kind, as the contract suite uses them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from litemq.clock import FakeClock
+from litemq.nameserver.cluster_store.embedded_groups import EmbeddedGroupStore
+from litemq.nameserver.cluster_store.groups import GroupFact, GroupState, GroupStore
+
+__all__ = ["LEASE_MS", "A", "B", "C", "OpenedStores", "elected", "embedded_stores", "new_fact"]
+
+LEASE_MS: Final = 2_000  # the least that etcd grants
+A, B, C = (bytes([number]) * 16 for number in (1, 2, 3))
+
+
+def new_fact(name: str = "orders", min_in_sync: int = 2) -> GroupFact:
+    """Return the fact of a group with three replicas before its first election."""
+    return GroupFact(name, 0, b"", frozenset({A, B, C}), min_in_sync, 1 << 30)
+
+
+def elected(before: GroupFact, holder: bytes, members: frozenset[bytes] | None = None) -> GroupFact:
+    """Return the fact after an election."""
+    return GroupFact(
+        before.name, before.epoch + 1, holder, members or before.members, before.min_in_sync, before.segment_bytes
+    )
+
+
+class OpenedStores:
+    """``store`` and ``other``: the same groups, as two NameServers see them."""
+
+    def __init__(self, store: GroupStore, other: GroupStore, clock: FakeClock | None = None) -> None:
+        self.store, self.other = store, other
+        self._clock = clock
+
+    async def lose_lease(self, name: str) -> GroupState:
+        """Let the lease of a group end; return the state after it."""
+        if self._clock is not None:
+            self._clock.advance(LEASE_MS / 1_000)
+        async with aclosing(self.store.watch()) as states:
+            async for state in states:
+                if state.fact.name == name and not state.is_leased:
+                    return state
+        raise AssertionError("the store was closed")
+
+
+@asynccontextmanager
+async def embedded_stores(folder: Path) -> AsyncIterator[OpenedStores]:
+    """Open the embedded store: it has one NameServer, so both stores are the same."""
+    clock = FakeClock()
+    store = await EmbeddedGroupStore.open(folder / "groups.db", clock)
+    try:
+        yield OpenedStores(store, store, clock)
+    finally:
+        await store.close()
