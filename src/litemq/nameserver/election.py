@@ -1,0 +1,104 @@
+"""The election of a group's master, a pure function of the group's fact and its replicas' reports.
+
+Any live member of the in-sync set may become the master: a record is confirmed only when every
+member has flushed it, so each member has all confirmed records. The choice among them only decides
+how many unconfirmed records survive. So an election waits for no silent member.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from litemq.errors import InvalidArgumentError
+from litemq.nameserver.cluster_store.groups import MAX_EPOCH, STORE_ID_BYTES, GroupFact
+
+__all__ = ["MAX_CLOCK_DEVIATION_MS", "NoMaster", "Obstacle", "ReplicaReport", "elect_master"]
+
+MAX_CLOCK_DEVIATION_MS: Final = 500
+_MAX_LOG_END: Final = (1 << 63) - 1
+_MAX_PRIORITY: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReport:
+    """The last report of a replica. Its log ends at ``log_end``, with a record of ``last_epoch``.
+
+    ``clock_deviation_ms`` is how far its wall clock is off. It is silent unless ``is_alive``.
+    """
+
+    store_id: bytes
+    last_epoch: int
+    log_end: int
+    priority: int = 0
+    clock_deviation_ms: int = 0
+    is_alive: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.store_id) != STORE_ID_BYTES:
+            raise InvalidArgumentError(f"{self.store_id!r} is no store id of {STORE_ID_BYTES} bytes")
+        for field, most in (("last_epoch", MAX_EPOCH), ("log_end", _MAX_LOG_END), ("priority", _MAX_PRIORITY)):
+            if not 0 <= getattr(self, field) <= most:
+                raise InvalidArgumentError(
+                    f"replica {self.store_id.hex()}: {field}={getattr(self, field)}: choose 0 … {most}"
+                )
+
+    @property
+    def rank(self) -> tuple[int, int, int, bytes]:
+        """The eligible replica with the highest rank becomes the master."""
+        return self.last_epoch, self.log_end, self.priority, self.store_id
+
+
+class Obstacle(enum.Enum):
+    """Why a group cannot elect a master now."""
+
+    FACT_OUTDATED = "fact outdated"  # a log has a later epoch than the fact: the store lost facts
+    NO_MEMBER_ALIVE = "no member alive"
+    CLOCKS_WRONG = "clocks wrong"
+
+
+class NoMaster(NamedTuple):
+    """The outcome of an election without a master."""
+
+    obstacle: Obstacle
+    explanation: str
+
+
+def elect_master(fact: GroupFact, reports: Sequence[ReplicaReport]) -> GroupFact | NoMaster:
+    """Return the group's next fact, with its new master, or why it cannot have one.
+
+    Of the live members whose clock is right, the master is the one with the highest epoch of the
+    last record, then the highest log end, then the highest priority, then the highest store id.
+    Silent members leave the in-sync set if at least ``min_in_sync`` others remain. Otherwise the
+    set stays as it is: nothing can be confirmed, and every member stays eligible.
+    """
+    if len({report.store_id for report in reports}) < len(reports):
+        raise InvalidArgumentError(f"group {fact.name}: two reports have the same store id")
+    latest = max(reports, key=lambda report: report.last_epoch, default=None)
+    if latest is not None and latest.last_epoch > fact.epoch:
+        return NoMaster(
+            Obstacle.FACT_OUTDATED,
+            f"the log of replica {latest.store_id.hex()} has epoch {latest.last_epoch}, but the cluster store only "
+            f"knows epoch {fact.epoch}: it lost facts. Run `litemq cluster recover {fact.name}`",
+        )
+    alive = [report for report in reports if report.is_alive and report.store_id in fact.members]
+    if not alive:
+        needed = ", ".join(sorted(member.hex() for member in fact.members))
+        return NoMaster(
+            Obstacle.NO_MEMBER_ALIVE, f"no member of the in-sync set is alive. Start one of its replicas: {needed}"
+        )
+    eligible = [report for report in alive if abs(report.clock_deviation_ms) <= MAX_CLOCK_DEVIATION_MS]
+    if not eligible:
+        deviations = ", ".join(f"{report.store_id.hex()} by {report.clock_deviation_ms} ms" for report in alive)
+        return NoMaster(
+            Obstacle.CLOCKS_WRONG,
+            f"the clock of each live member is more than {MAX_CLOCK_DEVIATION_MS} ms off: {deviations}. "
+            "Set the clocks of their hosts",
+        )
+    master = max(eligible, key=lambda report: report.rank)
+    members = frozenset(report.store_id for report in alive)
+    if len(members) < fact.min_in_sync:
+        members = fact.members
+    return replace(fact, epoch=fact.epoch + 1, holder=master.store_id, members=members)
