@@ -53,7 +53,10 @@ from litemq.storage.store import Store
 __all__ = ["Broker", "BrokerIdentity"]
 
 _SEND: Final = int(Opcode.SEND)
-_NAMESERVER_OPCODES: Final = range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1)
+_NAMESERVER_OPCODES: Final = {
+    *range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1),
+    *range(Opcode.REPORT_REPLICA, Opcode.LIST_REPLICA_GROUPS + 1),
+}
 _LOG = logging.getLogger(__name__)
 
 

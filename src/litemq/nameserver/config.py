@@ -18,6 +18,10 @@ class NameServerLimits:
     lease_ms: int = 5_000
     sweep_interval_ms: int = 500
 
+    # The lease of a group's master, and the silence after which a replica is not elected.
+    master_lease_ms: int = 5_000
+    replica_silence_ms: int = 2_000
+
     max_brokers: int = 4_096
     max_topics: int = 100_000  # per broker
     max_placements: int = 4_000_000  # pairs of topic and broker

@@ -7,6 +7,8 @@ still reach the broker; only missing heartbeats do.
 A name belongs to one broker. A broker that started later at the same address is the same broker,
 restarted. While the broker with a name is alive, the NameServer refuses any other broker with that
 name. A broker that moved can register after its lease has expired, or at once if it deregistered.
+The brokers of a replicated group share a name: its master registers, and that of a later epoch
+replaces it.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from litemq.nameserver.cluster_store.store import ClusterStore, StoredBroker
 from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.facts import check_facts, check_topic
 from litemq.nameserver.liveness import Liveness
+from litemq.nameserver.replica_groups import ReplicaGroups
 from litemq.nameserver.routes import Routes
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import BrokerFacts, BrokersAnswer, BrokerState, Heartbeat, Opcode, Registered, TopicRequest
@@ -59,6 +62,7 @@ class _RegisteredBroker:
             started_at=facts.started_at,
             default_durability=facts.default_durability,
             software=facts.software,
+            epoch=facts.epoch,
         )
 
 
@@ -76,8 +80,17 @@ class NameServerStatistics:
 class NameServer:
     """The services of a NameServer. The process calls ``sweep`` every ``sweep_interval_ms``."""
 
-    def __init__(self, store: ClusterStore, limits: NameServerLimits | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        store: ClusterStore,
+        limits: NameServerLimits | None = None,
+        clock: Clock | None = None,
+        *,
+        groups: ReplicaGroups | None = None,
+    ) -> None:
+        """``groups`` answers the requests of replicas."""
         self._store = store
+        self._groups = groups
         self._limits = limits or NameServerLimits()
         self._clock = clock or SystemClock()
         self._liveness = Liveness(
@@ -117,6 +130,9 @@ class NameServer:
         for frame in frames:
             try:
                 service = self._services.get(frame.opcode)
+                if service is None and self._groups is not None and frame.opcode in self._groups.opcodes:
+                    self._groups.handle(caller, frame)
+                    continue
                 if service is None:
                     raise ProtocolError(
                         f"a NameServer does not support opcode {frame.opcode}: send this request to a broker"
@@ -128,10 +144,14 @@ class NameServer:
                 caller.refuse(frame, error)
 
     def caller_gone(self, caller: Caller) -> None:
-        """Do nothing: a registration does not depend on its connection."""
+        """Drop the waiting requests of ``caller``; its registration does not depend on it."""
+        if self._groups is not None:
+            self._groups.caller_gone(caller)
 
     def sweep(self) -> None:
-        """Remove silent brokers from the routes, and retry saves that failed."""
+        """Remove silent brokers from the routes, elect masters, and retry saves that failed."""
+        if self._groups is not None:
+            self._groups.sweep()
         self._brokers_answer = None
         for name in self._liveness.expire(self._clock.elapsed_ns()):
             self._routes.remove(name)
@@ -160,7 +180,7 @@ class NameServer:
             if known is not None and self._liveness.is_alive(name):
                 _check_same_or_later(facts, known.facts)
             self._ensure_capacity(facts, known)
-            if known is None or known.facts.started_at != facts.started_at:
+            if known is None or _run(known.facts) != _run(facts):
                 _LOG.info("broker %s registered at %s:%d", name, facts.host, facts.port)
             self._placements += len(facts.topics) - (known.topics if known is not None else 0)
             self._brokers[name] = _RegisteredBroker(facts)
@@ -174,9 +194,9 @@ class NameServer:
     def _heartbeat(self, header: bytes) -> bytes:
         beat = Heartbeat.FromString(header)
         known = self._brokers.get(beat.name)
-        if known is None or not self._liveness.is_alive(beat.name) or beat.started_at > known.facts.started_at:
+        if known is None or not self._liveness.is_alive(beat.name) or _run(beat) > _run(known.facts):
             return self._unknown
-        if beat.started_at < known.facts.started_at:
+        if _run(beat) < _run(known.facts):
             raise _name_taken(known.facts)
         self._liveness.record_heartbeat(beat.name, self._clock.elapsed_ns())
         return self._accepted
@@ -184,7 +204,7 @@ class NameServer:
     def _deregister(self, header: bytes) -> bytes:
         beat = Heartbeat.FromString(header)
         known = self._brokers.get(beat.name)
-        if known is not None and known.facts.started_at == beat.started_at:  # else an earlier run's
+        if known is not None and _run(known.facts) == _run(beat):  # else an earlier run's
             _LOG.info("broker %s deregistered", beat.name)
             self._remove(beat.name)
         return b""
@@ -258,9 +278,15 @@ class NameServer:
         return True
 
 
+def _run(broker: BrokerFacts | Heartbeat) -> tuple[int, int]:
+    """Return what distinguishes the runs of a broker, or the masters of a group; it rises."""
+    return broker.epoch, broker.started_at
+
+
 def _check_same_or_later(facts: BrokerFacts, alive: BrokerFacts) -> None:
     is_same_address = (facts.host, facts.port) == (alive.host, alive.port)
-    if not is_same_address or facts.started_at < alive.started_at:
+    is_next_master = facts.epoch > alive.epoch > 0
+    if not (is_same_address or is_next_master) or _run(facts) < _run(alive):
         raise _name_taken(alive)
 
 

@@ -76,6 +76,10 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DEREGISTER_BROKER: _ClassVar[Opcode]
     FETCH_ROUTE: _ClassVar[Opcode]
     LIST_BROKERS: _ClassVar[Opcode]
+    REPORT_REPLICA: _ClassVar[Opcode]
+    RENEW_MASTER: _ClassVar[Opcode]
+    CHANGE_IN_SYNC: _ClassVar[Opcode]
+    LIST_REPLICA_GROUPS: _ClassVar[Opcode]
 
 class TransactionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -151,6 +155,10 @@ HEARTBEAT: Opcode
 DEREGISTER_BROKER: Opcode
 FETCH_ROUTE: Opcode
 LIST_BROKERS: Opcode
+REPORT_REPLICA: Opcode
+RENEW_MASTER: Opcode
+CHANGE_IN_SYNC: Opcode
+LIST_REPLICA_GROUPS: Opcode
 TX_NOT_KNOWN: TransactionState
 TX_UNDECIDED: TransactionState
 TX_COMMITTED: TransactionState
@@ -1089,7 +1097,7 @@ class TopicQueues(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., has_priorities: bool = ...) -> None: ...
 
 class BrokerFacts(_message.Message):
-    __slots__ = ("name", "host", "port", "started_at", "default_durability", "topics", "software")
+    __slots__ = ("name", "host", "port", "started_at", "default_durability", "topics", "software", "epoch")
     NAME_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
@@ -1097,6 +1105,7 @@ class BrokerFacts(_message.Message):
     DEFAULT_DURABILITY_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     name: str
     host: str
     port: int
@@ -1104,15 +1113,18 @@ class BrokerFacts(_message.Message):
     default_durability: int
     topics: _containers.RepeatedCompositeFieldContainer[TopicQueues]
     software: str
-    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., started_at: _Optional[int] = ..., default_durability: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[TopicQueues, _Mapping]]] = ..., software: _Optional[str] = ...) -> None: ...
+    epoch: int
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., started_at: _Optional[int] = ..., default_durability: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[TopicQueues, _Mapping]]] = ..., software: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("name", "started_at")
+    __slots__ = ("name", "started_at", "epoch")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     name: str
     started_at: int
-    def __init__(self, name: _Optional[str] = ..., started_at: _Optional[int] = ...) -> None: ...
+    epoch: int
+    def __init__(self, name: _Optional[str] = ..., started_at: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class Registered(_message.Message):
     __slots__ = ("known", "heartbeat_ms", "lease_ms")
@@ -1673,3 +1685,121 @@ class ReportLogRequest(_message.Message):
     received: int
     flushed: int
     def __init__(self, session: _Optional[int] = ..., received: _Optional[int] = ..., flushed: _Optional[int] = ...) -> None: ...
+
+class ReplicaReport(_message.Message):
+    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    WALL_MS_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    MIN_IN_SYNC_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_VERSION_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_STOPPING_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    store_id: bytes
+    broker_id: str
+    host: str
+    port: int
+    last_epoch: int
+    log_end: int
+    priority: int
+    wall_ms: int
+    replicas: int
+    min_in_sync: int
+    segment_bytes: int
+    known_version: int
+    wait_ms: int
+    is_stopping: bool
+    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ...) -> None: ...
+
+class ReplicaGroup(_message.Message):
+    __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    MIN_IN_SYNC_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    IS_LEASED_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    OBSTACLE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: int
+    epoch: int
+    holder: bytes
+    members: _containers.RepeatedScalarFieldContainer[bytes]
+    min_in_sync: int
+    segment_bytes: int
+    revision: int
+    is_leased: bool
+    replicas: _containers.RepeatedCompositeFieldContainer[ReplicaFacts]
+    obstacle: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., revision: _Optional[int] = ..., is_leased: bool = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., obstacle: _Optional[str] = ...) -> None: ...
+
+class ReplicaFacts(_message.Message):
+    __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago")
+    STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    HEARD_MS_AGO_FIELD_NUMBER: _ClassVar[int]
+    store_id: bytes
+    broker_id: str
+    host: str
+    port: int
+    last_epoch: int
+    log_end: int
+    alive: bool
+    heard_ms_ago: int
+    def __init__(self, store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ...) -> None: ...
+
+class RenewMasterRequest(_message.Message):
+    __slots__ = ("group", "epoch", "store_id", "releases")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    RELEASES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    epoch: int
+    store_id: bytes
+    releases: bool
+    def __init__(self, group: _Optional[str] = ..., epoch: _Optional[int] = ..., store_id: _Optional[bytes] = ..., releases: bool = ...) -> None: ...
+
+class RenewMasterAnswer(_message.Message):
+    __slots__ = ("lease_ms",)
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    lease_ms: int
+    def __init__(self, lease_ms: _Optional[int] = ...) -> None: ...
+
+class ChangeInSyncRequest(_message.Message):
+    __slots__ = ("group", "epoch", "store_id", "revision", "members")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    epoch: int
+    store_id: bytes
+    revision: int
+    members: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, group: _Optional[str] = ..., epoch: _Optional[int] = ..., store_id: _Optional[bytes] = ..., revision: _Optional[int] = ..., members: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class ReplicaGroupsAnswer(_message.Message):
+    __slots__ = ("groups",)
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[ReplicaGroup]
+    def __init__(self, groups: _Optional[_Iterable[_Union[ReplicaGroup, _Mapping]]] = ...) -> None: ...

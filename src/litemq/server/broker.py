@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,17 +11,16 @@ from typing import Final
 
 from litemq import __version__
 from litemq.broker.broker import Broker, BrokerIdentity
-from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.clock import SystemClock
-from litemq.errors import DiskFullError, StoreFailedError
-from litemq.net.server import FrameServer, ServerLimits
+from litemq.errors import StoreFailedError
+from litemq.net.server import FrameServer
 from litemq.proto.wire_pb2 import BrokerFacts, TopicQueues
 from litemq.server.broker_config import BrokerConfig, check_address
-from litemq.server.descriptors import connection_limits
+from litemq.server.broker_setup import broker_limits, close_store, frame_limits, store_config, tune_interpreter
 from litemq.server.heap import trim_heap_regularly
 from litemq.server.registration import Registration
-from litemq.storage.config import StoreConfig
+from litemq.server.replica.replica import run_replica
 from litemq.storage.disk_store import DiskStore
 
 __all__ = ["run_broker"]
@@ -34,34 +31,15 @@ _LOG = logging.getLogger(__name__)
 
 async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
     """Serve until ``stop`` is set. Call ``ready`` with the address once clients can connect."""
+    if config.replicas > 1:
+        await run_replica(config, ready, stop)
+        return
     loop = asyncio.get_running_loop()
     clock = BrokerClock(SystemClock())
-    _tune_interpreter()
-    store_config = StoreConfig(
-        segment_bytes=config.file_size,
-        max_record_bytes=config.max_record_bytes,
-        retention_ms=config.retention_ms,
-        max_log_bytes=config.max_log_bytes,
-        keep_unread=config.keep_unread,
-        disk_clean_percent=config.disk_clean_percent,
-        disk_refuse_percent=config.disk_refuse_percent,
-    )
-    open_store = partial(DiskStore, Path(config.data_path), store_config, clock, broker_name=config.broker_name)
+    tune_interpreter()
+    open_store = partial(DiskStore, Path(config.data_path), store_config(config), clock, broker_name=config.broker_name)
     store = await loop.run_in_executor(None, open_store)
     try:
-        limits = BrokerLimits(
-            auto_create_topics=config.auto_create_topics,
-            default_queues=config.default_queues,
-            quota_messages_per_s=config.quota_messages_per_s,
-            quota_bytes_per_s=config.quota_bytes_per_s,
-            trace=config.trace,
-            trace_one_in=config.trace_one_in,
-            half_lifetime_ms=config.half_lifetime_ms,
-            check_after_ms=config.check_after_ms,
-            check_every_ms=config.check_every_ms,
-            max_checks=config.max_checks,
-            max_half_bytes=config.max_half_bytes,
-        )
         started_at = clock.wall_ms()
         address = ("", 0)
 
@@ -81,17 +59,14 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
 
         registration = Registration([check_address("nameservers", server) for server in config.nameservers], facts)
         identity = BrokerIdentity(config.broker_name, config.zone)
-        broker = Broker(store, clock, limits, announcer=registration, identity=identity)
+        broker = Broker(store, clock, broker_limits(config), announcer=registration, identity=identity)
         failed = asyncio.Event()
         store.on_failure(lambda _reason: loop.call_soon_threadsafe(failed.set))
-        connections, strangers = connection_limits(ServerLimits())
-        frame_limits = ServerLimits(
-            max_frame_bytes=max(16 << 20, 2 * config.max_record_bytes),
-            max_connections=connections,
-            max_strangers=strangers,
-        )
         server = FrameServer(
-            broker.handle, software=f"litemq {__version__}", limits=frame_limits, on_session_end=broker.caller_gone
+            broker.handle,
+            software=f"litemq {__version__}",
+            limits=frame_limits(config),
+            on_session_end=broker.caller_gone,
         )
         try:
             address = await server.start(config.host, config.port, insecure=config.insecure)
@@ -111,26 +86,7 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
             broker.close()
             await server.close()
     finally:
-        await loop.run_in_executor(None, _close, store)
-
-
-def _close(store: DiskStore) -> None:
-    try:
-        store.close()
-    except DiskFullError as error:
-        _LOG.warning("%s: nothing is lost, and the next start reads the end of the log again", error)
-
-
-def _tune_interpreter() -> None:
-    """Tune the interpreter for answers within milliseconds beside writer threads.
-
-    Threads switch after 0.5 ms instead of 5. The garbage collector ignores imported modules and
-    runs rarely, because the objects of a request are freed at the end of its tick anyway.
-    """
-    sys.setswitchinterval(0.0005)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+        await loop.run_in_executor(None, close_store, store)
 
 
 async def _wait_registered(registration: Registration, stop: asyncio.Event) -> None:

@@ -13,6 +13,7 @@ __all__ = ["BrokerConfig", "check_address", "check_port"]
 
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,127}", re.ASCII)
 _LARGEST_RECORD: Final = 64 << 20
+_MAX_REPLICAS: Final = 64
 # Dead letters and snapshot parts may exceed max_record_bytes by this.
 _OWN_EXTRA: Final = 64 << 10
 
@@ -68,6 +69,16 @@ class BrokerConfig:
     max_checks: int = 15
 
     shutdown_timeout_ms: int = 30_000
+
+    # The number of brokers in this one's group, which share its broker_name, and how many of them
+    # must have a message before it is confirmed. ``experimental`` allows replication.
+    replicas: int = 1
+    min_in_sync: int = 2
+    experimental: bool = False
+    # How long a replica may lag before it leaves the in-sync set, and the rate at which a replica
+    # outside of it catches up; 0: no limit.
+    replica_lag_ms: int = 2_000
+    catch_up_bytes_per_s: int = 0
 
     replication_role: Literal["master", "slave"] = "master"
     replication_mode: Literal["async", "sync"] = "async"
@@ -130,6 +141,19 @@ class BrokerConfig:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: choose 0 or more")
 
     def _check_replication(self) -> None:
+        if not 1 <= self.replicas <= _MAX_REPLICAS:
+            raise ConfigurationError(f"replicas={self.replicas}: choose 1 … {_MAX_REPLICAS}")
+        if self.replicas > 1 and not 1 <= self.min_in_sync <= self.replicas:
+            raise ConfigurationError(f"min_in_sync={self.min_in_sync}: choose 1 … {self.replicas}, the replicas")
+        if self.replicas > 1 and not self.experimental:
+            raise UnsupportedFeatureError(
+                f"replicas={self.replicas}: replication is not finished, and may lose messages. "
+                "To try it, pass --experimental"
+            )
+        if self.replica_lag_ms < 100:
+            raise ConfigurationError(f"replica_lag_ms={self.replica_lag_ms}: choose 100 or more")
+        if self.catch_up_bytes_per_s < 0:
+            raise ConfigurationError(f"catch_up_bytes_per_s={self.catch_up_bytes_per_s}: choose 0 or more")
         if self.replication_role not in ("master", "slave"):
             raise ConfigurationError(f"replication_role={self.replication_role!r}: choose master")
         if self.replication_mode not in ("async", "sync"):

@@ -10,31 +10,45 @@ from pathlib import Path
 from typing import Final
 
 from litemq import __version__
+from litemq.clock import SystemClock
 from litemq.nameserver.cluster_store.embedded import EmbeddedStore
+from litemq.nameserver.cluster_store.embedded_groups import EmbeddedGroupStore
 from litemq.nameserver.core import NameServer
+from litemq.nameserver.replica_groups import ReplicaGroups
 from litemq.net.server import FrameServer
 from litemq.server.nameserver_config import NameServerConfig
 
-__all__ = ["STORE_FILE", "run_nameserver"]
+__all__ = ["GROUPS_FILE", "STORE_FILE", "run_nameserver"]
 
 _LOG = logging.getLogger(__name__)
 STORE_FILE: Final = "cluster.db"
+GROUPS_FILE: Final = "groups.db"
 
 
 async def run_nameserver(config: NameServerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
     """Serve until ``stop`` is set. Call ``ready`` with the address once clients can connect."""
-    with contextlib.closing(EmbeddedStore(Path(config.data_path) / STORE_FILE)) as store:
-        names = NameServer(store, config.limits)
+    clock = SystemClock()
+    folder = Path(config.data_path)
+    with contextlib.closing(EmbeddedStore(folder / STORE_FILE)) as store:
+        group_store = await EmbeddedGroupStore.open(folder / GROUPS_FILE, clock)
+        groups = ReplicaGroups(group_store, config.limits, clock)
+        names = NameServer(store, config.limits, clock, groups=groups)
         server = FrameServer(names.handle, software=f"litemq {__version__}", on_session_end=names.caller_gone)
         try:
             host, port = await server.start(config.host, config.port, insecure=config.insecure)
             async with asyncio.TaskGroup() as background:
-                sweeping = background.create_task(_sweep_periodically(names, config.route_update_interval_ms / 1000))
+                tasks = [
+                    background.create_task(groups.run()),
+                    background.create_task(_sweep_periodically(names, config.route_update_interval_ms / 1000)),
+                ]
                 ready(host, port)
                 await stop.wait()
-                sweeping.cancel()
+                for task in tasks:
+                    task.cancel()
         finally:
             await server.close()
+            await groups.close()
+            await group_store.close()
 
 
 async def _sweep_periodically(names: NameServer, interval: float) -> None:

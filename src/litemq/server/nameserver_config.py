@@ -27,6 +27,9 @@ class NameServerConfig:
     # The interval of the search for silent brokers.
     route_update_interval_ms: int = 500
 
+    # How long a master may be silent before its group elects another one.
+    master_lease_ms: int = 5_000
+
     shutdown_timeout_ms: int = 30_000
 
     def __post_init__(self) -> None:
@@ -36,7 +39,12 @@ class NameServerConfig:
             raise ConfigurationError(f"port={self.port}: choose 1 … 65535, or 0 for any free port")
         if not self.data_path:
             raise ConfigurationError("data_path is empty: choose a directory, such as ./litemq-data/nameserver")
-        min_intervals = {"heartbeat_interval_ms": 50, "heartbeat_timeout_ms": 100, "route_update_interval_ms": 10}
+        min_intervals = {
+            "heartbeat_interval_ms": 50,
+            "heartbeat_timeout_ms": 100,
+            "route_update_interval_ms": 10,
+            "master_lease_ms": 1_000,
+        }
         for name, minimum in min_intervals.items():
             if not minimum <= getattr(self, name) <= 3_600_000:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: choose {minimum} … 3600000")
@@ -60,4 +68,5 @@ class NameServerConfig:
             heartbeat_ms=self.heartbeat_interval_ms,
             lease_ms=self.heartbeat_timeout_ms,
             sweep_interval_ms=self.route_update_interval_ms,
+            master_lease_ms=self.master_lease_ms,
         )

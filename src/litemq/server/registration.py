@@ -144,7 +144,9 @@ class _NameServerRegistration:
         if self._stale:
             self._stale = False  # changes from here on are for the next registration
             facts = self._facts()
-            self._heartbeat = Heartbeat(name=facts.name, started_at=facts.started_at).SerializeToString()
+            self._heartbeat = Heartbeat(
+                name=facts.name, started_at=facts.started_at, epoch=facts.epoch
+            ).SerializeToString()
             await self._request(peer, Opcode.REGISTER_BROKER, facts.SerializeToString())
             if not self.registered.is_set():
                 _LOG.info("registered with the NameServer at %s", peer.address)

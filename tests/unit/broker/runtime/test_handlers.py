@@ -15,7 +15,12 @@ from support.replicas import open_replica
 from support.stores import CONFIG
 
 # Requests that never reach the table: the connection answers the first two, NameServers the others.
-_ELSEWHERE = {Opcode.HELLO, Opcode.PING, *range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1)}
+_ELSEWHERE = {
+    Opcode.HELLO,
+    Opcode.PING,
+    *range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1),
+    *range(Opcode.REPORT_REPLICA, Opcode.LIST_REPLICA_GROUPS + 1),
+}
 
 
 @pytest.fixture

@@ -1,0 +1,381 @@
+"""The replicated groups at a NameServer: reports of their replicas, leases, elections.
+
+The facts are in the ``GroupStore``, which all NameServers share. Each of them has its own reports.
+Any of them elects a master when a group has no lease: the store accepts one election.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
+
+from google.protobuf.message import DecodeError
+
+from litemq.clock import Clock
+from litemq.errors import ChangeRefusedError, InvalidArgumentError, LiteMQError, OverloadedError, ProtocolError
+from litemq.nameserver.cluster_store.groups import MAX_GROUPS, STORE_ID_BYTES, GroupFact, GroupState, GroupStore
+from litemq.nameserver.config import NameServerLimits
+from litemq.nameserver.election import NoMaster, elect_master
+from litemq.nameserver.election import ReplicaReport as Candidate
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import (
+    ChangeInSyncRequest,
+    Opcode,
+    RenewMasterAnswer,
+    RenewMasterRequest,
+    ReplicaFacts,
+    ReplicaGroup,
+    ReplicaGroupsAnswer,
+    ReplicaReport,
+)
+from litemq.types import check_name
+
+__all__ = ["ReplicaGroups"]
+
+_MAX_REPLICAS: Final = 64  # of a group, with those that are gone
+_MAX_WAIT_MS: Final = 30_000
+_MAX_HOST: Final = 253
+_MS: Final = 1_000_000
+_LOG = logging.getLogger(__name__)
+
+
+class Caller(Protocol):
+    """The sender of requests: one connection."""
+
+    def answer(self, frame: Frame, header: bytes) -> None:
+        """Answer a request with ``header``."""
+
+    def refuse(self, frame: Frame, error: LiteMQError) -> None:
+        """Answer a request with ``error``."""
+
+
+class _Replica:
+    """A replica's last report."""
+
+    def __init__(self, report: ReplicaReport, heard_at: int, deviation_ms: int) -> None:
+        self.report = report
+        self.heard_at = heard_at
+        self.deviation_ms = deviation_ms
+        self.is_stopping = report.is_stopping
+
+
+class _Group:
+    """A group: its facts, the reports of its replicas, and those who wait for a change."""
+
+    def __init__(self, name: str, version: int) -> None:
+        self.name = name
+        self.version = version
+        self.state: GroupState | None = None
+        self.replicas: dict[bytes, _Replica] = {}
+        self.waiting: dict[asyncio.TimerHandle, tuple[Caller, Frame]] = {}
+        self.obstacle = ""
+        self.is_electing = False
+
+
+class ReplicaGroups:
+    """The requests of replicas, on the event loop on which it is created."""
+
+    def __init__(self, store: GroupStore, limits: NameServerLimits, clock: Clock) -> None:
+        self._store = store
+        self._limits = limits
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._since = clock.elapsed_ns()  # what was said before, this NameServer has not heard
+        self._versions = time.time_ns()  # differs from those of an earlier process
+        self._groups: dict[str, _Group] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._services: dict[int, Callable[[Caller, Frame], Coroutine[Any, Any, bytes | None]]] = {
+            Opcode.REPORT_REPLICA: self._report,
+            Opcode.RENEW_MASTER: self._renew,
+            Opcode.CHANGE_IN_SYNC: self._change,
+            Opcode.LIST_REPLICA_GROUPS: self._list,
+        }
+
+    @property
+    def opcodes(self) -> frozenset[int]:
+        """The requests that ``handle`` takes."""
+        return frozenset(self._services)
+
+    async def run(self) -> None:
+        """Follow the store, and elect masters, until cancelled."""
+        async for state in self._store.watch():
+            group = self._group(state.fact.name)
+            known = group.state
+            if known is None or known != state:
+                group.state = state
+                if state.is_leased:
+                    group.obstacle = ""
+                self._changed(group)
+            self._consider(group)
+
+    def sweep(self) -> None:
+        """Elect the masters that are missing. The process calls it regularly."""
+        for group in self._groups.values():
+            self._consider(group)
+
+    def handle(self, caller: Caller, frame: Frame) -> None:
+        """Answer a request, which may take a while."""
+        task = self._loop.create_task(self._answer(caller, frame))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, caller: Caller, frame: Frame) -> None:
+        try:
+            answer = await self._services[frame.opcode](caller, frame)
+        except DecodeError as error:
+            caller.refuse(frame, ProtocolError(f"invalid header of opcode {frame.opcode}: {error}"))
+        except LiteMQError as error:
+            caller.refuse(frame, error)
+        else:
+            if answer is not None:
+                caller.answer(frame, answer)
+
+    def caller_gone(self, caller: Caller) -> None:
+        """Drop the waiting requests of ``caller``."""
+        for group in self._groups.values():
+            for timer in [timer for timer, (each, _) in group.waiting.items() if each is caller]:
+                timer.cancel()
+                del group.waiting[timer]
+
+    async def close(self) -> None:
+        """End all work."""
+        for task in list(self._tasks):
+            task.cancel()
+        for task in list(self._tasks):
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        for group in self._groups.values():
+            for timer in group.waiting:
+                timer.cancel()
+
+    # Requests -------------------------------------------------------------------------------------
+
+    async def _report(self, caller: Caller, frame: Frame) -> bytes | None:
+        report = ReplicaReport.FromString(frame.header)
+        _check_report(report)
+        group = self._group(report.group)
+        now = self._clock.elapsed_ns()
+        known = group.replicas.get(report.store_id)
+        deviation = report.wall_ms - self._clock.wall_ms()
+        self._forget_replaced(group, report)
+        if known is None and len(group.replicas) >= _MAX_REPLICAS:
+            raise OverloadedError(f"group {group.name} has {_MAX_REPLICAS} replicas already", 1000)
+        group.replicas[report.store_id] = _Replica(report, now, deviation)
+        if known is None or not self._is_alive(known, now) or _address(known.report) != _address(report):
+            self._changed(group)
+        if group.state is None:
+            await self._create(group, report)
+        self._consider(group)
+        if report.known_version != group.version or not report.wait_ms:
+            return self._view(group).SerializeToString()
+        wait_s = min(report.wait_ms, _MAX_WAIT_MS) / 1000
+        timer: asyncio.TimerHandle
+        timer = self._loop.call_later(wait_s, lambda: self._end_wait(group, timer))
+        group.waiting[timer] = caller, frame
+        return None
+
+    def _forget_replaced(self, group: _Group, report: ReplicaReport) -> None:
+        """A broker has one data directory: one with a wiped disk is a new replica."""
+        for store_id, other in list(group.replicas.items()):
+            if store_id != report.store_id and other.report.broker_id == report.broker_id:
+                if self._is_alive(other, self._clock.elapsed_ns()) and _address(other.report) != _address(report):
+                    raise InvalidArgumentError(
+                        f"group {group.name}: the broker_id {report.broker_id} is taken by the broker at "
+                        f"{other.report.host}:{other.report.port}. Set a unique broker_id for each replica"
+                    )
+                del group.replicas[store_id]
+
+    async def _renew(self, _caller: Caller, frame: Frame) -> bytes:
+        asked = RenewMasterRequest.FromString(frame.header)
+        name = check_name(asked.group, "group")
+        if asked.releases:
+            known = self._group(name).replicas.get(asked.store_id)
+            if known is not None:
+                known.is_stopping = True  # its next report says so, too
+            await self._store.release(name, asked.epoch, asked.store_id)
+            return RenewMasterAnswer().SerializeToString()
+        lease_ms = await self._store.renew(name, asked.epoch, asked.store_id)
+        return RenewMasterAnswer(lease_ms=lease_ms).SerializeToString()
+
+    async def _change(self, _caller: Caller, frame: Frame) -> bytes:
+        asked = ChangeInSyncRequest.FromString(frame.header)
+        state = await self._store.read(check_name(asked.group, "group"))
+        if state is None:
+            raise ChangeRefusedError(f"group {asked.group} is not in the cluster store", None)
+        fact = state.fact
+        if (fact.epoch, fact.holder, fact.revision) != (asked.epoch, asked.store_id, asked.revision):
+            raise ChangeRefusedError(
+                f"group {asked.group} is at epoch {fact.epoch}, revision {fact.revision}: the in-sync set was changed",
+                state,
+            )
+        after = await self._store.change(fact, _with_members(fact, frozenset(asked.members)))
+        return _view_of(GroupState(after, is_leased=True)).SerializeToString()
+
+    async def _list(self, _caller: Caller, _frame: Frame) -> bytes:
+        views = [self._view(self._groups[name]) for name in sorted(self._groups)]
+        return ReplicaGroupsAnswer(groups=views).SerializeToString()
+
+    # Elections ------------------------------------------------------------------------------------
+
+    async def _create(self, group: _Group, report: ReplicaReport) -> None:
+        """Create the facts of a new group, once all of its replicas have reported."""
+        now = self._clock.elapsed_ns()
+        alive = [each.report for each in group.replicas.values() if self._is_alive(each, now)]
+        grown = [each.broker_id for each in alive if each.last_epoch]
+        obstacle = ""
+        if grown:
+            obstacle = (
+                f"the cluster store does not know this group, but {', '.join(sorted(grown))} has records. "
+                f"Run `litemq cluster recover {group.name}`"
+            )
+        elif len(alive) < report.replicas:
+            obstacle = f"{len(alive)} of {report.replicas} replicas have started: the group begins with all of them"
+        if obstacle:
+            if obstacle != group.obstacle:
+                group.obstacle = obstacle
+                self._changed(group)
+            return
+        members = frozenset(each.store_id for each in alive)
+        fact = GroupFact(group.name, 0, b"", members, report.min_in_sync, report.segment_bytes)
+        with contextlib.suppress(ChangeRefusedError):  # another NameServer was faster
+            await self._store.create(fact)
+
+    def _consider(self, group: _Group) -> None:
+        """Elect a master if the group has no lease, unless an election is in progress."""
+        listening_ms = (self._clock.elapsed_ns() - self._since) // _MS
+        is_leaderless = group.state is not None and not group.state.is_leased
+        if is_leaderless and not group.is_electing and listening_ms >= self._limits.replica_silence_ms:
+            group.is_electing = True
+            task = self._loop.create_task(self._elect(group))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _elect(self, group: _Group) -> None:
+        try:
+            state = await self._store.read(group.name)
+            if state is None or state.is_leased:
+                return
+            now = self._clock.elapsed_ns()
+            candidates = [
+                Candidate(
+                    store_id,
+                    each.report.last_epoch,
+                    each.report.log_end,
+                    each.report.priority,
+                    each.deviation_ms,
+                    self._is_alive(each, now),
+                )
+                for store_id, each in group.replicas.items()
+            ]
+            outcome = elect_master(state.fact, candidates)
+            if isinstance(outcome, NoMaster):
+                self._note_obstacle(group, outcome.explanation)
+                return
+            elected = await self._store.elect(state.fact, outcome, self._limits.master_lease_ms)
+            master = group.replicas[elected.holder].report
+            _LOG.warning("group %s: %s is the master of epoch %d", group.name, master.broker_id, elected.epoch)
+        except ChangeRefusedError as error:  # another NameServer was faster
+            _LOG.debug("%s", error)
+        except LiteMQError as error:
+            self._note_obstacle(group, str(error))
+        finally:
+            group.is_electing = False
+
+    def _note_obstacle(self, group: _Group, obstacle: str) -> None:
+        if obstacle != group.obstacle:
+            group.obstacle = obstacle
+            _LOG.warning("group %s has no master: %s", group.name, obstacle)
+            self._changed(group)
+
+    def _is_alive(self, replica: _Replica, now: int) -> bool:
+        return not replica.is_stopping and now - replica.heard_at <= self._limits.replica_silence_ms * _MS
+
+    # Answers --------------------------------------------------------------------------------------
+
+    def _group(self, name: str) -> _Group:
+        group = self._groups.get(name)
+        if group is None:
+            if len(self._groups) >= MAX_GROUPS:
+                raise OverloadedError(f"this NameServer has {MAX_GROUPS} groups already", 1000)
+            group = self._groups[name] = _Group(name, self._next_version())
+        return group
+
+    def _next_version(self) -> int:
+        self._versions += 1
+        return self._versions
+
+    def _changed(self, group: _Group) -> None:
+        """Answer all who wait for a change of ``group``."""
+        group.version = self._next_version()
+        view = self._view(group).SerializeToString()
+        for timer, (caller, frame) in group.waiting.items():
+            timer.cancel()
+            caller.answer(frame, view)
+        group.waiting.clear()
+
+    def _end_wait(self, group: _Group, timer: asyncio.TimerHandle) -> None:
+        caller, frame = group.waiting.pop(timer)
+        caller.answer(frame, self._view(group).SerializeToString())
+
+    def _view(self, group: _Group) -> ReplicaGroup:
+        view = ReplicaGroup() if group.state is None else _view_of(group.state)
+        now = self._clock.elapsed_ns()
+        view.name, view.version = group.name, group.version
+        view.obstacle = "" if view.is_leased else group.obstacle
+        for store_id, each in sorted(group.replicas.items(), key=lambda item: item[1].report.broker_id):
+            report = each.report
+            view.replicas.append(
+                ReplicaFacts(
+                    store_id=store_id,
+                    broker_id=report.broker_id,
+                    host=report.host,
+                    port=report.port,
+                    last_epoch=report.last_epoch,
+                    log_end=report.log_end,
+                    alive=self._is_alive(each, now),
+                    heard_ms_ago=(now - each.heard_at) // _MS,
+                )
+            )
+        return view
+
+
+def _view_of(state: GroupState) -> ReplicaGroup:
+    fact = state.fact
+    return ReplicaGroup(
+        name=fact.name,
+        epoch=fact.epoch,
+        holder=fact.holder,
+        members=sorted(fact.members),
+        min_in_sync=fact.min_in_sync,
+        segment_bytes=fact.segment_bytes,
+        revision=fact.revision,
+        is_leased=state.is_leased,
+    )
+
+
+def _with_members(fact: GroupFact, members: frozenset[bytes]) -> GroupFact:
+    return GroupFact(fact.name, fact.epoch, fact.holder, members, fact.min_in_sync, fact.segment_bytes)
+
+
+def _address(report: ReplicaReport) -> tuple[str, int]:
+    return report.host, report.port
+
+
+def _check_report(report: ReplicaReport) -> None:
+    """Raise ``InvalidArgumentError`` if a field is out of range."""
+    check_name(report.group, "group")
+    check_name(report.broker_id, "broker_id")
+    if len(report.store_id) != STORE_ID_BYTES:
+        raise InvalidArgumentError(f"group {report.group}: a store id has {STORE_ID_BYTES} bytes")
+    if not report.host or len(report.host) > _MAX_HOST or not 1 <= report.port <= 65535:
+        raise InvalidArgumentError(f"group {report.group}: {report.host[:_MAX_HOST]!r}:{report.port} is no address")
+    if not 1 <= report.min_in_sync <= report.replicas <= _MAX_REPLICAS:
+        raise InvalidArgumentError(
+            f"group {report.group}: replicas={report.replicas}, min_in_sync={report.min_in_sync}: choose "
+            f"1 <= min_in_sync <= replicas <= {_MAX_REPLICAS}"
+        )
+    Candidate(report.store_id, report.last_epoch, report.log_end, report.priority)

@@ -1,0 +1,128 @@
+"""The link of a replica to its NameServers: reports, and what they know of the group.
+
+Each NameServer has its own connection. Of what they say, the facts with the highest epoch and
+revision count: a NameServer may be behind the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from litemq.errors import ConnectionLostError, LiteMQError, NetworkError
+from litemq.net.client import Peer
+from litemq.proto.wire_pb2 import (
+    ChangeInSyncRequest,
+    Opcode,
+    RenewMasterAnswer,
+    RenewMasterRequest,
+    ReplicaGroup,
+    ReplicaReport,
+)
+
+__all__ = ["GroupLink"]
+
+_WAIT_MS: Final = 500  # of a report that changes nothing; the next one is the next heartbeat
+_TIMEOUT_S: Final = 2.0
+_FIRST_PAUSE_S: Final = 0.05
+_MAX_PAUSE_S: Final = 1.0
+_LOG = logging.getLogger(__name__)
+
+
+class GroupLink:
+    """Reports to all NameServers. ``report`` returns the current report of this replica."""
+
+    def __init__(self, nameservers: Iterable[tuple[str, int]], report: Callable[[], ReplicaReport]) -> None:
+        self._lines = [_Line(host, port, report, self._on_view) for host, port in nameservers]
+        self._changed = asyncio.Event()
+        self.view: ReplicaGroup | None = None
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        async with asyncio.TaskGroup() as background:
+            for line in self._lines:
+                background.create_task(line.run())
+
+    def _on_view(self, view: ReplicaGroup) -> None:
+        if self.view is None or (view.epoch, view.revision) >= (self.view.epoch, self.view.revision):
+            self.view = view
+            self._changed.set()
+
+    async def wait_changed(self) -> ReplicaGroup:
+        """Wait for the next answer of a NameServer that is not outdated."""
+        await self._changed.wait()
+        self._changed.clear()
+        assert self.view is not None  # noqa: S101  it was set before the event
+        return self.view
+
+    async def renew(self, request: RenewMasterRequest) -> int:
+        """Renew the master's lease at any NameServer; return its length in ms."""
+        return RenewMasterAnswer.FromString(await self._ask(Opcode.RENEW_MASTER, request.SerializeToString())).lease_ms
+
+    async def change(self, request: ChangeInSyncRequest) -> ReplicaGroup:
+        """Change the in-sync set at any NameServer."""
+        return ReplicaGroup.FromString(await self._ask(Opcode.CHANGE_IN_SYNC, request.SerializeToString()))
+
+    async def _ask(self, opcode: int, header: bytes) -> bytes:
+        """Ask one NameServer after another until one answers, with a result or an error."""
+        failure: NetworkError | None = None
+        for line in self._lines:
+            if line.peer is not None:
+                try:
+                    return (await line.peer.request(opcode, header, timeout=_TIMEOUT_S)).header
+                except NetworkError as error:
+                    failure = error
+        raise failure or ConnectionLostError("no NameServer is reachable")
+
+
+class _Line:
+    """The connection to one NameServer."""
+
+    def __init__(
+        self, host: str, port: int, report: Callable[[], ReplicaReport], on_view: Callable[[ReplicaGroup], None]
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._report = report
+        self._on_view = on_view
+        self._logged = ""
+        self.peer: Peer | None = None
+
+    async def run(self) -> None:
+        pause = _FIRST_PAUSE_S
+        while True:
+            peer: Peer | None = None
+            try:
+                report = self._report()
+                peer = await Peer.connect(self._host, self._port, client_id=report.broker_id, timeout=_TIMEOUT_S)
+                self.peer = peer
+                version = 0
+                while True:
+                    report = self._report()
+                    report.known_version, report.wait_ms = version, _WAIT_MS
+                    answer = await peer.request(
+                        Opcode.REPORT_REPLICA, report.SerializeToString(), timeout=_WAIT_MS / 1000 + _TIMEOUT_S
+                    )
+                    view = ReplicaGroup.FromString(answer.header)
+                    version = view.version
+                    pause, self._logged = _FIRST_PAUSE_S, ""
+                    self._on_view(view)
+            except (LiteMQError, DecodeError) as error:  # the replica goes on with what it knows
+                self._log_failure(error)
+            finally:
+                self.peer = None
+                if peer is not None:
+                    peer.close()
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _MAX_PAUSE_S)
+
+    def _log_failure(self, error: Exception) -> None:
+        """Log a failure once, not at every try."""
+        failure = f"{type(error).__name__}: {error}"
+        if failure != self._logged:
+            self._logged = failure
+            _LOG.warning("no report to the NameServer at %s:%d, retrying: %s", self._host, self._port, error)

@@ -1,0 +1,34 @@
+"""The lease of a master, without I/O: how long it may acknowledge messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from litemq.clock import Clock
+
+__all__ = ["MasterLease"]
+
+_MARGIN: Final = 0.1  # of the lease: the clocks of two machines do not run alike
+_MS: Final = 1_000_000
+
+
+class MasterLease:
+    """The lease of one epoch. It is over until it is renewed for the first time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until = 0
+        self._sent_at = 0
+
+    def renewed(self, sent_at: int, lease_ms: int) -> None:
+        """The cluster store has renewed the lease; the request was sent at ``sent_at`` (ns)."""
+        self._sent_at = max(self._sent_at, sent_at)
+        self._until = max(self._until, sent_at + int(lease_ms * _MS * (1 - _MARGIN)))
+
+    def end(self) -> None:
+        """Another replica may have the lease."""
+        self._until = 0
+
+    def is_valid(self) -> bool:
+        """Whether this master may acknowledge messages now."""
+        return self._clock.elapsed_ns() < self._until

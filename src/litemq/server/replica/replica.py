@@ -1,0 +1,204 @@
+"""The process of a replica: open the store, listen, and take the role that the group gives it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from litemq import __version__
+from litemq.broker.broker import Broker
+from litemq.broker.runtime.broker_clock import BrokerClock
+from litemq.clock import SystemClock
+from litemq.errors import NotMasterError, StoreFailedError, UnsupportedFeatureError
+from litemq.net.frame import Frame
+from litemq.net.server import FrameServer, Session
+from litemq.proto.wire_pb2 import ReplicaGroup, ReplicaReport
+from litemq.server.broker_config import BrokerConfig, check_address
+from litemq.server.broker_setup import close_store, frame_limits, store_config, tune_interpreter
+from litemq.server.heap import trim_heap_regularly
+from litemq.server.replica.follower import FollowerRole
+from litemq.server.replica.group_link import GroupLink
+from litemq.server.replica.master import MasterRole
+from litemq.storage.replica_store import ReplicaStore
+
+__all__ = ["run_replica"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class _Role(NamedTuple):
+    """What the group wants of this replica in ``epoch``. Without an address, it only waits."""
+
+    epoch: int
+    is_master: bool
+    address: tuple[str, int] | None
+
+
+async def run_replica(config: BrokerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
+    """Serve until ``stop`` is set. Call ``ready`` with the address once others can connect."""
+    loop = asyncio.get_running_loop()
+    clock = BrokerClock(SystemClock())
+    tune_interpreter()
+    open_store = partial(
+        ReplicaStore, Path(config.data_path), store_config(config), clock, broker_name=config.broker_name
+    )
+    store = await loop.run_in_executor(None, open_store)
+    try:
+        replica = _Replica(config, store, clock)
+        server = FrameServer(
+            replica.handle,
+            software=f"litemq {__version__}",
+            limits=frame_limits(config),
+            on_session_end=replica.caller_gone,
+        )
+        try:
+            address = await server.start(config.host, config.port, insecure=config.insecure)
+            replica.address = (config.reachable_host, address[1])
+            ready(*address)
+            await replica.run(stop)
+            if store.write_failure is not None:
+                raise StoreFailedError(store.write_failure)
+        finally:
+            await server.close()
+    finally:
+        await loop.run_in_executor(None, close_store, store)
+
+
+class _Replica:
+    """A replica, on the event loop on which it is created."""
+
+    def __init__(self, config: BrokerConfig, store: ReplicaStore, clock: BrokerClock) -> None:
+        self._config = config
+        self._store = store
+        self._clock = clock
+        self._link = GroupLink([check_address("nameservers", each) for each in config.nameservers], self._report)
+        self._broker: Broker | None = None
+        self._is_stopping = False
+        self._failed = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        store.on_failure(lambda _reason: loop.call_soon_threadsafe(self._failed.set))
+        self.address = ("", 0)
+
+    # Requests -------------------------------------------------------------------------------------
+
+    def handle(self, session: Session, frames: list[Frame]) -> None:
+        """Handle the requests of one connection, or refuse them if this is not the master."""
+        if self._broker is not None:
+            self._broker.handle(session, frames)
+            return
+        refusal = NotMasterError(f"this broker is not the master of its group: {self._hint()}")
+        for frame in frames:
+            session.refuse(frame, refusal)
+
+    def _hint(self) -> str:
+        view = self._link.view
+        if view is None:
+            return "no NameServer has answered yet"
+        master = next((each for each in view.replicas if each.store_id == view.holder), None)
+        if view.is_leased and master is not None and master.store_id != self._store.store_id:
+            return f"ask {master.broker_id} at {master.host}:{master.port}"
+        return view.obstacle or "there is none yet"
+
+    def caller_gone(self, session: Session) -> None:
+        """A connection has ended."""
+        if self._broker is not None:
+            self._broker.caller_gone(session)
+
+    def _serve(self, broker: Broker | None) -> None:
+        self._broker = broker
+
+    # The role -------------------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Take one role after another until ``stop`` is set, or the store fails."""
+        link, trimming = asyncio.create_task(self._link.run()), asyncio.create_task(trim_heap_regularly())
+        roles = asyncio.create_task(self._take_roles())
+        ends = [asyncio.create_task(stop.wait()), asyncio.create_task(self._failed.wait())]
+        try:
+            await asyncio.wait([link, roles, *ends], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._is_stopping = True
+            for task in (roles, *ends, trimming, link):  # a master needs the link to release its lease
+                await _cancelled(task)
+
+    async def _take_roles(self) -> None:
+        role: _Role | None = None
+        task: asyncio.Task[None] | None = None
+        try:
+            while True:
+                changed = asyncio.create_task(self._link.wait_changed())
+                waiting = {changed} if task is None else {changed, task}
+                try:
+                    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changed.cancel()
+                if task is not None and task.done():
+                    task.result()
+                    role = task = None
+                view = self._link.view
+                wanted = self._wanted(view) if view is not None else None
+                if view is not None and wanted is not None and wanted != role:
+                    if task is not None:
+                        await _cancelled(task)
+                    role, task = wanted, self._begin(wanted, view)
+        finally:
+            if task is not None:
+                await _cancelled(task)
+
+    def _wanted(self, view: ReplicaGroup) -> _Role | None:
+        """Return the role that ``view`` gives this replica; ``None``: it goes on as it is."""
+        me = self._store.store_id
+        if view.holder == me:
+            if not self._store.follows and self._store.last_epoch == view.epoch:
+                return _Role(view.epoch, is_master=True, address=None)
+            if view.is_leased and view.epoch > self._store.last_epoch:
+                return _Role(view.epoch, is_master=True, address=None)
+            return _Role(view.epoch, is_master=False, address=None)  # it was restarted: it waits for an election
+        master = next((each for each in view.replicas if each.store_id == view.holder), None)
+        address = (master.host, master.port) if master is not None else None
+        return _Role(view.epoch, is_master=False, address=address)
+
+    def _begin(self, role: _Role, view: ReplicaGroup) -> asyncio.Task[None] | None:
+        config, store = self._config, self._store
+        if role.is_master:
+            master = MasterRole(config, store, self._link, self._clock, address=self.address, serve=self._serve)
+            return asyncio.create_task(master.run(view))
+        if role.address is None:
+            return None
+        return asyncio.create_task(self._follow(role.address))
+
+    async def _follow(self, address: tuple[str, int]) -> None:
+        config = self._config
+        role = FollowerRole(self._store, address, group=config.broker_name, broker_id=config.broker_id)
+        needed = await role.run()
+        raise UnsupportedFeatureError(f"the master's log begins at {needed.log_start}")
+
+    def _report(self) -> ReplicaReport:
+        config, store = self._config, self._store
+        host, port = self.address
+        return ReplicaReport(
+            group=config.broker_name,
+            store_id=store.store_id,
+            broker_id=config.broker_id,
+            host=host,
+            port=port,
+            last_epoch=store.last_epoch,
+            log_end=store.log_end,
+            wall_ms=self._clock.wall_ms(),
+            replicas=config.replicas,
+            min_in_sync=config.min_in_sync,
+            segment_bytes=store.segment_bytes,
+            is_stopping=self._is_stopping,
+        )
+
+
+async def _cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel ``task``, and wait until it has ended."""
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

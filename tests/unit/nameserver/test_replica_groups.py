@@ -1,0 +1,271 @@
+"""Replicated groups at a NameServer: they begin, elect masters, and change their in-sync sets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from litemq.clock import FakeClock
+from litemq.errors import ChangeRefusedError, InvalidArgumentError, LiteMQError, MasterLeaseLostError, ProtocolError
+from litemq.nameserver.cluster_store.embedded_groups import EmbeddedGroupStore
+from litemq.nameserver.config import NameServerLimits
+from litemq.nameserver.replica_groups import ReplicaGroups
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import (
+    ChangeInSyncRequest,
+    Opcode,
+    RenewMasterAnswer,
+    RenewMasterRequest,
+    ReplicaGroup,
+    ReplicaGroupsAnswer,
+    ReplicaReport,
+)
+from support.group_stores import A, B, C
+from support.on_loop import on_loop
+from support.waiting import eventually
+
+_NAMES = {A: "a", B: "b", C: "c"}
+
+
+class _Caller:
+    def __init__(self) -> None:
+        self.outcome: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def answer(self, _frame: Frame, header: bytes) -> None:
+        self.outcome.set_result(header)
+
+    def refuse(self, _frame: Frame, error: LiteMQError) -> None:
+        self.outcome.set_exception(error)
+
+
+class _Site:
+    """A NameServer's groups over an embedded store, and a clock that the test moves."""
+
+    def __init__(self, groups: ReplicaGroups, store: EmbeddedGroupStore, clock: FakeClock) -> None:
+        self.groups, self.store, self.clock = groups, store, clock
+
+    async def ask(self, opcode: int, header: bytes) -> bytes:
+        caller = _Caller()
+        self.groups.handle(caller, Frame(1, opcode, 0, header, b""))
+        return await caller.outcome
+
+    async def report(self, store_id: bytes, **fields: object) -> ReplicaGroup:
+        return ReplicaGroup.FromString(await self.ask(Opcode.REPORT_REPLICA, self._report(store_id, **fields)))
+
+    def _report(self, store_id: bytes, **fields: object) -> bytes:
+        report = ReplicaReport(
+            group="orders",
+            store_id=store_id,
+            broker_id=_NAMES.get(store_id, "d"),
+            host="h",
+            port=1 + store_id[0] if store_id else 1,
+            wall_ms=self.clock.wall_ms(),
+            replicas=3,
+            min_in_sync=2,
+            segment_bytes=1 << 20,
+        )
+        for name, value in fields.items():
+            setattr(report, name, value)
+        return report.SerializeToString()
+
+    async def waiting_report(self, store_id: bytes, version: int) -> asyncio.Task[bytes]:
+        header = self._report(store_id, known_version=version, wait_ms=30_000)
+        task = asyncio.create_task(self.ask(Opcode.REPORT_REPLICA, header))
+        await eventually(lambda: self.groups._groups["orders"].waiting)
+        return task
+
+    async def master(self, *alive: bytes, epoch: int, **fields: object) -> ReplicaGroup:
+        """Let ``alive`` report until the group has a master in ``epoch``."""
+        while True:
+            for store_id in alive:
+                view = await self.report(store_id, **fields)
+            if view.is_leased and view.epoch == epoch:
+                return view
+            self.groups.sweep()
+            await asyncio.sleep(0)
+
+    async def renew(self, epoch: int, store_id: bytes, *, releases: bool = False) -> int:
+        asked = RenewMasterRequest(group="orders", epoch=epoch, store_id=store_id, releases=releases)
+        return RenewMasterAnswer.FromString(await self.ask(Opcode.RENEW_MASTER, asked.SerializeToString())).lease_ms
+
+    async def change(self, epoch: int, store_id: bytes, revision: int, *members: bytes) -> ReplicaGroup:
+        asked = ChangeInSyncRequest(group="orders", epoch=epoch, store_id=store_id, revision=revision, members=members)
+        return ReplicaGroup.FromString(await self.ask(Opcode.CHANGE_IN_SYNC, asked.SerializeToString()))
+
+    async def lose_lease(self, *alive: bytes, **fields: object) -> None:
+        """Let the master's lease end, while ``alive`` report."""
+        for _ in range(5):
+            self.clock.advance(1)
+            for store_id in alive:
+                await self.report(store_id, **fields)
+        await self.store.groups()
+
+
+@asynccontextmanager
+async def _site(folder: Path, clock: FakeClock | None = None) -> AsyncIterator[_Site]:
+    clock = clock or FakeClock()
+    store = await EmbeddedGroupStore.open(folder / "groups.db", clock)
+    groups = ReplicaGroups(store, NameServerLimits(), clock)
+    running = asyncio.create_task(groups.run())
+    clock.advance(2)  # it has listened long enough to know who is silent
+    try:
+        yield _Site(groups, store, clock)
+    finally:
+        running.cancel()
+        await groups.close()
+        await store.close()
+
+
+@on_loop
+async def test_a_group_begins_when_all_of_its_replicas_are_there(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        for number, store_id in enumerate((A, B), 1):
+            view = await site.report(store_id)
+            assert view.revision == 0
+            assert view.obstacle.startswith(f"{number} of 3 replicas have started")
+        view = await site.master(A, B, C, epoch=1)
+        assert (view.holder, set(view.members), view.min_in_sync, view.obstacle) == (C, {A, B, C}, 2, "")
+        assert [(each.broker_id, each.alive) for each in view.replicas] == [("a", True), ("b", True), ("c", True)]
+        listed = ReplicaGroupsAnswer.FromString(await site.ask(Opcode.LIST_REPLICA_GROUPS, b"")).groups
+        assert [(group.name, group.epoch) for group in listed] == [("orders", 1)]
+
+
+@on_loop
+async def test_a_group_with_records_that_the_store_does_not_know_waits_for_an_operator(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        for store_id in (A, B, C):
+            view = await site.report(store_id, last_epoch=3, log_end=1000)
+        assert "litemq cluster recover orders" in view.obstacle
+        site.groups.sweep()
+        assert (await site.report(A, last_epoch=3)).revision == 0
+
+
+@on_loop
+async def test_a_report_waits_for_a_change(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+        waiting = await site.waiting_report(A, view.version)
+        await site.renew(1, C)
+        assert not waiting.done()
+        await site.change(1, C, view.revision, B, C)
+        assert set(ReplicaGroup.FromString(await waiting).members) == {B, C}
+
+
+@on_loop
+async def test_a_silent_master_is_replaced_by_the_replica_with_the_longest_log(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        before = await site.master(A, B, C, epoch=1)
+        await site.report(A, last_epoch=1, log_end=500)
+        await site.report(B, last_epoch=1, log_end=600)
+        await site.lose_lease(A, last_epoch=1, log_end=500)
+        view = await site.master(A, epoch=2, last_epoch=1, log_end=500)
+        # B is silent, too: without both, the set would be smaller than min_in_sync.
+        assert (view.holder, set(view.members)) == (A, set(before.members))
+        with pytest.raises(MasterLeaseLostError):
+            await site.renew(1, C)
+        assert await site.renew(2, A) == 5000
+
+
+@on_loop
+async def test_silent_members_leave_the_set_at_an_election(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        await site.lose_lease(A, B, last_epoch=1)
+        view = await site.master(A, B, epoch=2, last_epoch=1)
+        assert (view.holder, set(view.members)) == (B, {A, B})
+
+
+@on_loop
+async def test_a_master_that_releases_its_lease_is_replaced_at_once(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        for store_id, log_end in ((A, 9), (B, 8), (C, 10)):
+            await site.report(store_id, last_epoch=1, log_end=log_end)
+        await site.renew(1, C, releases=True)
+        view = await site.master(A, epoch=2, last_epoch=1, log_end=9)
+        assert (view.holder, set(view.members)) == (A, {A, B})  # C stops
+
+
+@on_loop
+async def test_no_master_is_elected_before_the_nameserver_has_listened(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with _site(tmp_path, clock) as site:
+        await site.master(A, B, C, epoch=1)
+    async with _site(tmp_path, clock) as site:
+        site.groups._since = clock.elapsed_ns()
+        await site.lose_lease()
+        site.groups._since = clock.elapsed_ns()
+        for _ in range(20):
+            site.groups.sweep()
+            assert not (await site.report(A, last_epoch=1)).is_leased
+        clock.advance(1.5)
+        await site.report(B, last_epoch=1)
+        clock.advance(0.5)
+        assert (await site.master(A, B, epoch=2, last_epoch=1)).holder == B
+
+
+@on_loop
+async def test_only_the_master_changes_the_set_and_only_from_the_last_revision(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+        for epoch, store_id, revision in ((1, A, view.revision), (2, C, view.revision), (1, C, view.revision - 1)):
+            with pytest.raises(ChangeRefusedError):
+                await site.change(epoch, store_id, revision, A, C)
+        changed = await site.change(1, C, view.revision, A, C)
+        assert (set(changed.members), changed.revision > view.revision) == ({A, C}, True)
+        with pytest.raises(InvalidArgumentError, match="min_in_sync"):
+            await site.change(1, C, changed.revision, C)
+
+
+@on_loop
+async def test_invalid_reports_are_refused(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        for fields in (
+            {"group": ""},
+            {"broker_id": "a b"},
+            {"host": ""},
+            {"port": 0},
+            {"port": 65536},
+            {"replicas": 65},
+            {"min_in_sync": 4},
+            {"min_in_sync": 0},
+            {"log_end": (1 << 64) - 1},
+        ):
+            with pytest.raises(InvalidArgumentError):
+                await site.report(A, **fields)
+        with pytest.raises(InvalidArgumentError, match="16 bytes"):
+            await site.report(b"short")
+        with pytest.raises(ProtocolError):
+            await site.ask(Opcode.REPORT_REPLICA, b"\xff")
+        assert not ReplicaGroupsAnswer.FromString(await site.ask(Opcode.LIST_REPLICA_GROUPS, b"")).groups
+
+
+@on_loop
+async def test_a_broker_id_belongs_to_one_replica(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        await site.report(A, broker_id="a", port=1)
+        with pytest.raises(InvalidArgumentError, match="is taken by the broker at h:1"):
+            await site.report(B, broker_id="a", port=2)
+        view = await site.report(B, broker_id="a", port=1)  # the same address: its disk was wiped
+        assert [each.store_id for each in view.replicas] == [B]
+        site.clock.advance(3)
+        view = await site.report(C, broker_id="a", port=2)
+        assert [each.store_id for each in view.replicas] == [C]
+
+
+@on_loop
+async def test_the_waiting_reports_of_a_connection_end_with_it(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        view = await site.report(A)
+        caller = _Caller()
+        header = site._report(A, known_version=view.version, wait_ms=30_000)
+        site.groups.handle(caller, Frame(1, Opcode.REPORT_REPLICA, 0, header, b""))
+        await eventually(lambda: site.groups._groups["orders"].waiting)
+        site.groups.caller_gone(caller)
+        assert not site.groups._groups["orders"].waiting
+        await site.report(B)
+        assert not caller.outcome.done()

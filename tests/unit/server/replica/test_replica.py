@@ -1,0 +1,114 @@
+"""Replicas in this process, with a real NameServer: their roles, and what a follower says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from litemq import AsyncClient
+from litemq.errors import NotMasterError, UnsupportedFeatureError
+from litemq.net.client import Peer
+from litemq.proto.wire_pb2 import ListTopicsRequest, Opcode
+from litemq.server.broker import run_broker
+from litemq.server.broker_config import BrokerConfig
+from support.name_processes import running_nameserver
+from support.on_loop import on_loop
+from support.replica_views import master_of, wait_master
+
+_NAMES = ("a", "b", "c")
+
+
+class _Replica:
+    """One replica, as a task of this process."""
+
+    def __init__(self, folder: Path, name: str, nameserver: int) -> None:
+        self._config = BrokerConfig(
+            broker_id=name,
+            broker_name="orders",
+            port=0,
+            nameservers=(f"127.0.0.1:{nameserver}",),
+            data_path=str(folder / name),
+            file_size=8 << 20,
+            replicas=3,
+            experimental=True,
+        )
+        self.port = 0
+
+    async def start(self) -> None:
+        is_ready = asyncio.Event()
+
+        def ready(_host: str, port: int) -> None:
+            self.port = port
+            is_ready.set()
+
+        self._stop = asyncio.Event()
+        self._task = asyncio.create_task(run_broker(self._config, ready, self._stop))
+        await is_ready.wait()
+
+    async def stop(self) -> None:
+        self._stop.set()
+        await self._task
+
+
+class _Trio:
+    """A NameServer and three replicas."""
+
+    def __init__(self, folder: Path, nameserver: int) -> None:
+        self.url = f"litemq://127.0.0.1:{nameserver}"
+        self._nameserver = nameserver
+        self.replicas = {name: _Replica(folder, name, nameserver) for name in _NAMES}
+
+    async def wait_master(self, epoch: int, members: int = 3) -> str:
+        """Wait for the master of ``epoch``, and for the size of the in-sync set."""
+        return master_of(await wait_master(self._nameserver, epoch, members))
+
+
+@asynccontextmanager
+async def _trio(folder: Path) -> AsyncIterator[_Trio]:
+    async with running_nameserver(folder / "nameserver") as port:
+        trio = _Trio(folder, port)
+        for replica in trio.replicas.values():
+            await replica.start()
+        try:
+            yield trio
+        finally:
+            for replica in trio.replicas.values():
+                await replica.stop()
+
+
+@on_loop
+async def test_a_master_that_is_stopped_hands_over(tmp_path: Path) -> None:
+    async with _trio(tmp_path) as trio, AsyncClient(trio.url) as mq:
+        first = await trio.wait_master(1)
+        await mq.admin.create_topic("orders", queues=1)
+        receipts = [await mq.send("orders", b"one")]
+        await trio.replicas[first].stop()
+        second = await trio.wait_master(2, members=2)
+        assert second != first
+        receipts.append(await mq.send("orders", b"two"))
+        await trio.replicas[first].start()
+        assert await trio.wait_master(2) == second  # the other one follows, and is in sync
+        receipts.append(await mq.send("orders", b"three"))
+        assert [receipt.queue_offset for receipt in receipts] == [0, 1, 2]
+        assert {receipt.broker for receipt in receipts} == {"orders"}
+
+
+@on_loop
+async def test_a_follower_names_its_master(tmp_path: Path) -> None:
+    async with _trio(tmp_path) as trio:
+        master = await trio.wait_master(1)
+        follower = next(name for name in _NAMES if name != master)
+        peer = await Peer.connect("127.0.0.1", trio.replicas[follower].port, client_id="tests")
+        port = trio.replicas[master].port
+        with pytest.raises(NotMasterError, match=f"ask {master} at 127.0.0.1:{port}"):
+            await peer.request(Opcode.LIST_TOPICS, ListTopicsRequest().SerializeToString(), timeout=60)
+        peer.close()
+
+
+def test_replication_is_refused_unless_asked_for() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="--experimental"):
+        BrokerConfig(replicas=3)
