@@ -67,7 +67,7 @@ class RecordingDisk(Disk):
         super().rename(old, new)
 
     def unlink(self, path: Path) -> None:
-        self.operations.append(Operation("unlink", path, self._number(path)))
+        self.operations.append(Operation("unlink", path, self._files.get(path, -1)))  # SQLite's are not recorded
         super().unlink(path)
 
     def mkdir(self, path: Path) -> None:

@@ -10,13 +10,14 @@ from litemq.clock import Clock
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.log.chunks import read_chunk
+from litemq.storage.log_copy import LogCopy
 from litemq.storage.replica_store import ReplicaStore
 from litemq.storage.state import QueueKey
 from support.quick_disk import QuickDisk
 from support.stores import rows_of
 from support.waiting import HANG_S
 
-__all__ = ["assert_follower_agrees", "assert_same", "confirm_all", "open_replica", "ship"]
+__all__ = ["assert_follower_agrees", "assert_same", "confirm_all", "copy_log", "open_replica", "ship"]
 
 _FOREVER = 1 << 60
 _ALL = 1 << 20
@@ -34,6 +35,17 @@ def ship(source: DiskStore, target: ReplicaStore, max_bytes: int, chunks: int = 
         if not data:
             return number
         target.append_raw(begin, data)
+    return chunks
+
+
+def copy_log(source: DiskStore, copy: LogCopy, max_bytes: int, chunks: int = _ALL) -> int:
+    """Copy up to ``chunks`` pieces of the source's confirmed log; return their number."""
+    files = source._parts.files
+    for number in range(chunks):
+        before = copy.end
+        begin, data = read_chunk(files.log, files.recorded_epochs(), before, max_bytes)
+        if not data or copy.append(begin, data, source.confirm_offset) == before:
+            return number
     return chunks
 
 
@@ -66,7 +78,7 @@ def _entries(store: DiskStore, key: QueueKey, start: int, end: int) -> list[obje
 def assert_follower_agrees(store: DiskStore, seed: int = 0) -> None:
     """Let a follower get the log of ``store`` in pieces, and compare the two.
 
-    What retention has dropped, the follower never gets: it begins with copies of whole segments.
+    If retention has dropped the beginning, the follower begins with a copy of the log.
     """
     store.wait_confirmed(store.log_end, HANG_S)
     config, clock = store._parts.config, store._parts.clock
@@ -74,9 +86,11 @@ def assert_follower_agrees(store: DiskStore, seed: int = 0) -> None:
     chosen = random.Random(seed)
     try:
         if store._log.start:
-            (folder / "commitlog").mkdir(parents=True)
-            for segment in store._log.segments:  # the snapshot may be in the last one
-                shutil.copy(segment.file.path, folder / "commitlog")
+            copy = LogCopy(folder, config, clock, store._log.start, disk=QuickDisk())
+            while copy_log(store, copy, chosen.choice([1000, 5000, 1 << 20]), chosen.randint(1, 9)):
+                if copy.can_finish and chosen.random() < 0.1:
+                    break
+            copy.finish()
         follower = open_replica(folder, config, clock)
         while ship(store, follower, chosen.choice([1, 200, 1000, 5000, 1 << 20]), chosen.randint(1, 9)):
             if chosen.random() < 0.2:

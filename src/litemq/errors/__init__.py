@@ -19,7 +19,8 @@ The tree, which a test compares with the classes below::
     │   ├── DiskFullError
     │   ├── CorruptStoreError
     │   ├── OffsetOutOfRangeError
-    │   └── LogDivergedError
+    │   ├── LogDivergedError
+    │   └── IncompleteCopyError
     ├── NetworkError
     │   ├── ProtocolError
     │   ├── UnsupportedVersionError
@@ -150,6 +151,7 @@ from litemq.errors.network import (
 from litemq.errors.storage import (
     CorruptStoreError,
     DiskFullError,
+    IncompleteCopyError,
     LogDivergedError,
     OffsetOutOfRangeError,
     StorageError,
@@ -186,6 +188,7 @@ __all__ = [
     "HandlerStuckError",
     "HandlerTimeoutError",
     "IncompatibleSchemaError",
+    "IncompleteCopyError",
     "InvalidArgumentError",
     "JobExistsError",
     "JobNotFoundError",

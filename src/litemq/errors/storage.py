@@ -7,6 +7,7 @@ from litemq.errors.base import LiteMQError
 __all__ = [
     "CorruptStoreError",
     "DiskFullError",
+    "IncompleteCopyError",
     "LogDivergedError",
     "OffsetOutOfRangeError",
     "StorageError",
@@ -61,3 +62,9 @@ class LogDivergedError(StorageError):
     """A replica would have to cut off confirmed records to follow its master. It stops instead."""
 
     code = 26
+
+
+class IncompleteCopyError(StorageError):
+    """The data directory has only a part of its master's log. Let the replica complete the copy."""
+
+    code = 27

@@ -1,16 +1,22 @@
-"""Chunks of the log, as a master ships them to its followers."""
+"""Chunks of the log: a master reads them, and its followers check them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from litemq.format.batches.scan import scan
+import numpy as np
+
+from litemq.errors import RecordFormatError
+from litemq.format.batches.check import find_faults
+from litemq.format.batches.scan import ScanStop, scan
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
+from litemq.format.record_decode import decode_record
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.epochs import Epoch
 
-__all__ = ["Chunk", "read_chunk"]
+__all__ = ["Chunk", "check_chunk", "read_chunk"]
 
 
 class Chunk(NamedTuple):
@@ -25,6 +31,9 @@ def read_chunk(log: CommitLog, epochs: Iterable[Epoch], offset: int, max_bytes: 
 
     It has at least one record, even if that is longer than ``max_bytes``. If the rest of a segment
     is blank, the chunk begins with the next segment. It may wait for the disk.
+
+    Raises:
+        OffsetOutOfRangeError: Retention has dropped the segment.
     """
     end = log.end
     if offset < end and log.is_blank_at(offset):
@@ -37,3 +46,26 @@ def read_chunk(log: CommitLog, epochs: Iterable[Epoch], offset: int, max_bytes: 
     if not size:  # the record is longer
         size = int.from_bytes(log.read(offset, offset + 4), "big")
     return Chunk(offset, bytes(log.read(offset, min(until, offset + size))))
+
+
+def check_chunk(begin: int, data: bytes) -> RecordColumns:
+    """Return the records of a chunk that begins at log offset ``begin``.
+
+    Raises:
+        RecordFormatError: A record is damaged or belongs elsewhere, or not all have one epoch.
+    """
+    found = scan(data, limits=STORED_LIMITS)
+    if found.stop is not ScanStop.END or found.starts.size == 0:
+        raise RecordFormatError("not a whole number of records", found.end, found.stop.name.lower())
+    columns = RecordColumns(data, found.starts)
+    faults = find_faults(columns, limits=STORED_LIMITS)
+    if faults.size:
+        decode_record(data, int(found.starts[faults[0]]), limits=STORED_LIMITS)  # it says what is wrong
+        raise RecordFormatError("invalid record", int(found.starts[faults[0]]))
+    header = columns.header
+    misplaced = np.flatnonzero(header["commitlog_offset"] - found.starts != begin)
+    if misplaced.size:
+        raise RecordFormatError("the record belongs elsewhere", int(found.starts[misplaced[0]]))
+    if (header["epoch"] != header["epoch"][0]).any():
+        raise RecordFormatError("records of several epochs", 0)
+    return columns

@@ -120,13 +120,20 @@ class CommitLog:
             self._undo(before, kept, error)
         return self.segments[max(0, kept - 1) :]
 
-    def next_start(self, offset: int) -> int:
-        """Return the offset closest to ``offset`` at which the next record may begin.
+    def check_next(self, begin: int, size: int) -> None:
+        """Raise ``OffsetOutOfRangeError`` unless ``size`` bytes at ``begin`` may be written next.
 
-        That is the end of the log, or the end of its last segment, after a blank record.
+        ``begin`` is the end of the log, or the end of its last segment, after a blank record. A
+        segment has space for all of them.
         """
         last = self.segments[-1] if self.segments else None
-        return last.end if last is not None and self.end < last.end <= offset else self.end
+        segment_end = self._segment_end()
+        if last is not None and begin == last.end > self.end:
+            segment_end += self._segment_bytes
+        elif begin != self.end:
+            raise OffsetOutOfRangeError(f"the log ends at {self.end}: records at {begin} do not follow")
+        if begin + size > segment_end:
+            raise OffsetOutOfRangeError(f"{size} bytes at {begin} exceed the segment, which ends at {segment_end}")
 
     def is_blank_at(self, offset: int) -> bool:
         """Whether the record at ``offset`` is a blank one, which fills the rest of its segment."""

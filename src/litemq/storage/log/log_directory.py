@@ -9,6 +9,7 @@ The log of a replica begins no epoch when it is opened: an election decides who 
     DIR/checkpoint    the progress of the log and its projections
     DIR/epochs        the writers of the log
     DIR/store_id      the id of the directory, if it is a replica's
+    DIR/copying       exists while the log is an incomplete copy of another one
     DIR/commitlog/    the segments
 """
 
@@ -18,10 +19,10 @@ import logging
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError, StorageError
+from litemq.errors import CorruptStoreError, IncompleteCopyError, RecordFormatError, StorageError
 from litemq.storage.config import StoreConfig
 from litemq.storage.files.disk import DISK, Disk
 from litemq.storage.files.lock import DirectoryLock
@@ -30,13 +31,25 @@ from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.confirmation import Confirmation, GroupConfirmation
 from litemq.storage.log.epochs import Epoch, EpochFile, find_epochs
 from litemq.storage.log.flush import Flusher
+from litemq.storage.log.reader import Window
 from litemq.storage.log.recovery import find_segments, recover_log
+from litemq.storage.log.segment import Segment
 from litemq.storage.log.store_id import open_store_id
 from litemq.storage.log.truncation import keep_cut_off, truncate_log
 
-__all__ = ["LogDirectory", "Projections"]
+__all__ = ["COPY_MARKER", "LogDirectory", "Projections", "refuse_incomplete_copy"]
 
+COPY_MARKER: Final = "copying"
 _LOG = logging.getLogger(__name__)
+
+
+def refuse_incomplete_copy(directory: Path) -> None:
+    """Raise ``IncompleteCopyError`` if the log of ``directory`` is still being copied."""
+    if (directory / COPY_MARKER).exists():
+        raise IncompleteCopyError(
+            f"{directory} has an incomplete copy of its master's log: start the replica to complete it, "
+            "or empty the directory to begin again"
+        )
 
 
 class Projections(NamedTuple):
@@ -62,12 +75,13 @@ class LogDirectory:
         host: str | None = None,
         flushed_at_least: Callable[[Path], int] = lambda _directory: 0,
         is_replica: bool = False,
+        is_copy: bool = False,
     ) -> None:
         """Open the log of ``directory``.
 
         ``flushed_at_least(directory)`` returns an offset that another file knows to be flushed. It
         is called while the directory is locked. The log of a replica begins no epoch, and what it
-        confirms is decided elsewhere.
+        confirms is decided elsewhere. Only if ``is_copy``, the log may be an incomplete copy.
         """
         self._disk = disk
         self._flushed_at_least = flushed_at_least
@@ -82,6 +96,8 @@ class LogDirectory:
             disk.make_directory(self._directory / "commitlog")
             self._lock = DirectoryLock(self._directory)
             try:
+                if not is_copy:
+                    refuse_incomplete_copy(self._directory)
                 self._open(config, host or socket.gethostname(), is_replica=is_replica)
             except BaseException:
                 self._lock.release()
@@ -170,6 +186,25 @@ class LogDirectory:
         """Note durably that the next record, at ``start_offset``, is the first of an epoch."""
         self.epoch = self.epochs.begin(start_offset, host, at_least=number)
 
+    def append(self, window: Window) -> list[Segment]:
+        """Write the records of a checked chunk of a master's log; return the dirty segments.
+
+        Raises:
+            RecordFormatError: The epoch of the records is older than that of the last one.
+            OffsetOutOfRangeError: The log does not continue there, or the segment is too short.
+        """
+        begin, columns = window
+        self.log.check_next(begin, int(columns.starts[-1] + columns.sizes[-1]))
+        epoch = int(columns.header["epoch"][0])
+        if epoch < self.epoch.number:
+            raise RecordFormatError("stale epoch", 0, f"{epoch} after {self.epoch.number}")
+        if epoch > self.epoch.number:
+            self.begin_epoch(epoch, begin)
+        offsets = columns.starts + begin
+        dirty = self.log.write(columns.buffer, columns.starts, columns.sizes, offsets, from_reserve=True)
+        self.store_timestamp = max(self.store_timestamp, int(columns.header["store_timestamp"][-1]))
+        return dirty
+
     def _epoch_at(self, offset: int) -> int:
         """Return the epoch of the last record before ``offset``."""
         begun = [epoch.number for epoch in self.epochs.entries if epoch.start_offset < offset]
@@ -198,17 +233,22 @@ class LogDirectory:
         """
         self.flusher.close()
         self.checkpoint(flushed=offset)
-        folder, size = self._directory / "commitlog", 0
+        size = self.keep_from(offset)
+        truncate_log(self._disk, self._directory / "commitlog", list(self.log.segments), offset, clean=False)
+        self.epochs.cut(offset)
+        self._release()
+        return size
+
+    def keep_from(self, offset: int) -> int:
+        """Copy the records from log offset ``offset`` on to ``cut-off-…``; return their size."""
+        size = 0
         for segment in self.log.segments:
             if segment.end > offset:
                 begin = max(offset, segment.start)
-                tail = segment.read(begin, min(segment.end, self.log.end)).rstrip(b"\0")
+                tail = segment.read(begin, min(segment.end, self.log.end))
                 if tail:
-                    keep_cut_off(self._disk, folder, begin, tail)
+                    keep_cut_off(self._disk, self._directory / "commitlog", begin, tail)
                     size += len(tail)
-        truncate_log(self._disk, folder, list(self.log.segments), offset, clean=False)
-        self.epochs.cut(offset)
-        self._release()
         return size
 
     def checkpoint(self, *, flushed: int | None = None) -> None:

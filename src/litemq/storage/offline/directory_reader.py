@@ -16,6 +16,7 @@ from litemq.storage.config import StoreConfig
 from litemq.storage.files.disk import READ_ONLY
 from litemq.storage.log.checkpoint import Checkpoint, read_checkpoint
 from litemq.storage.log.epochs import read_epochs
+from litemq.storage.log.log_directory import refuse_incomplete_copy
 from litemq.storage.log.reader import read_log
 from litemq.storage.log.segment import Segment, segment_path, segment_starts
 from litemq.storage.projections.replay import decode_controls, read_snapshot
@@ -26,7 +27,7 @@ __all__ = ["DirectoryReader", "adapt_config", "check_data_directory"]
 
 
 def check_data_directory(directory: Path) -> None:
-    """Raise ``InvalidArgumentError`` unless ``directory`` has a log."""
+    """Raise ``InvalidArgumentError`` unless ``directory`` has a log, and all of it."""
     if not directory.exists():
         raise InvalidArgumentError(f"{directory} does not exist")
     if not directory.is_dir():
@@ -35,6 +36,7 @@ def check_data_directory(directory: Path) -> None:
         broker = directory / "broker"
         hint = f". Pass {broker}, which is one" if (broker / "commitlog").is_dir() else ""
         raise InvalidArgumentError(f"{directory} is not a data directory: it has no commitlog{hint}")
+    refuse_incomplete_copy(directory)
 
 
 def adapt_config(directory: Path, config: StoreConfig) -> StoreConfig:
