@@ -19,7 +19,7 @@ class BrokerLimits:
     auto_create_topics: bool = False
     default_queues: int = 4
 
-    # Sending. Unconfirmed bytes take memory: beyond this, the broker refuses sends.
+    # Sending. If more bytes than this wait for the disk of this broker, it refuses sends.
     max_unconfirmed_bytes: int = 128 << 20
     # 0: no quota.
     quota_messages_per_s: int = 0

@@ -20,7 +20,8 @@ The tree, which a test compares with the classes below::
     │   ├── CorruptStoreError
     │   ├── OffsetOutOfRangeError
     │   ├── LogDivergedError
-    │   └── IncompleteCopyError
+    │   ├── IncompleteCopyError
+    │   └── NotConfirmedError
     ├── NetworkError
     │   ├── ProtocolError
     │   ├── UnsupportedVersionError
@@ -48,7 +49,8 @@ The tree, which a test compares with the classes below::
     │   ├── TransactionNotFoundError
     │   ├── JobNotFoundError
     │   ├── JobExistsError
-    │   └── NotMasterError
+    │   ├── NotMasterError
+    │   └── NotEnoughReplicasError
     ├── ClusterStoreError
     │   ├── ClusterStoreUnavailableError
     │   ├── ChangeOutcomeUnknownError
@@ -98,6 +100,7 @@ from litemq.errors.broker import (
     JobExistsError,
     JobNotFoundError,
     LeaseLostError,
+    NotEnoughReplicasError,
     NotGroupMemberError,
     NotMasterError,
     OffsetExpiredError,
@@ -153,6 +156,7 @@ from litemq.errors.storage import (
     DiskFullError,
     IncompleteCopyError,
     LogDivergedError,
+    NotConfirmedError,
     OffsetOutOfRangeError,
     StorageError,
     StoreFailedError,
@@ -200,6 +204,8 @@ __all__ = [
     "MissingExtraError",
     "NetworkError",
     "NoRouteError",
+    "NotConfirmedError",
+    "NotEnoughReplicasError",
     "NotGroupMemberError",
     "NotMasterError",
     "OffsetExpiredError",

@@ -12,6 +12,7 @@ __all__ = [
     "JobExistsError",
     "JobNotFoundError",
     "LeaseLostError",
+    "NotEnoughReplicasError",
     "NotGroupMemberError",
     "NotMasterError",
     "OffsetExpiredError",
@@ -168,4 +169,14 @@ class NotMasterError(BrokerError):
     """The broker is not the master of its group, and wrote nothing. Clients ask the master."""
 
     code = 85
+    retriable = True
+
+
+class NotEnoughReplicasError(BrokerError):
+    """Too few replicas of the group are in sync for durability ``replicas``. Nothing was written.
+
+    Start the replicas that the message names, or send with durability ``disk``.
+    """
+
+    code = 97
     retriable = True

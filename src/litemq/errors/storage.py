@@ -9,6 +9,7 @@ __all__ = [
     "DiskFullError",
     "IncompleteCopyError",
     "LogDivergedError",
+    "NotConfirmedError",
     "OffsetOutOfRangeError",
     "StorageError",
     "StoreFailedError",
@@ -68,3 +69,13 @@ class IncompleteCopyError(StorageError):
     """The data directory has only a part of its master's log. Let the replica complete the copy."""
 
     code = 27
+
+
+class NotConfirmedError(StorageError):
+    """A change was written, but this broker cannot confirm it: it may last, or be lost.
+
+    Producers resend with the same sequence, so that a message that lasts is not stored twice.
+    """
+
+    code = 98
+    retriable = True

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, LiteMQError
 from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.batch import (
     Placed,
@@ -141,6 +141,21 @@ class DiskStore:
     def confirm_offset(self) -> int:
         """The offset below which everything is durable. Reads never go beyond it."""
         return self._confirmation.offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """The offset below which everything is on this disk."""
+        return self._flusher.flushed
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether a replicated group decides what is confirmed."""
+        return False
+
+    @property
+    def replica_refusal(self) -> LiteMQError | None:
+        """Why records of durability ``replicas`` are refused now; ``None``: they are not."""
+        return None
 
     @property
     def write_failure(self) -> str | None:
@@ -338,6 +353,17 @@ class DiskStore:
         If the store fails before that, call ``on_confirmed(error)``. Only for the event loop.
         """
         self._confirmation.when_confirmed(offset, on_confirmed)
+
+    def when_replicated(self, offset: int, on_confirmed: OnFlushed) -> None:
+        """Call ``on_confirmed`` as ``when_confirmed`` does: there are no replicas."""
+        self._confirmation.when_confirmed(offset, on_confirmed)
+
+    def when_flushed(self, offset: int, on_flushed: OnFlushed) -> None:
+        """Call ``on_flushed(None)`` once everything below ``offset`` is on this disk.
+
+        If the store fails before that, call ``on_flushed(error)``. Only for the event loop.
+        """
+        self._flusher.when_flushed(offset, on_flushed)
 
     # Reading: ``Store`` describes each call ------------------------------------------------------
 

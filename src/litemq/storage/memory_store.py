@@ -59,6 +59,9 @@ __all__ = ["MemoryStore"]
 class MemoryStore:
     """A ``Store`` in memory. Every append is confirmed at once."""
 
+    is_replicated = False
+    replica_refusal = None
+
     def __init__(self, clock: Clock, *, limits: RecordLimits | None = None) -> None:
         self._clock = clock
         self._limits = limits or RecordLimits()
@@ -74,6 +77,10 @@ class MemoryStore:
         self._records: dict[int, bytes] = {}
         self._offsets_by_key: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._expiry = TopicExpiry(self.state, clock, nullcontext(), self.read_entries, self.append_control)
+
+    @property
+    def flushed_offset(self) -> int:
+        return self.confirm_offset
 
     @property
     def log_end(self) -> int:
@@ -197,6 +204,8 @@ class MemoryStore:
     def when_confirmed(self, offset: int, on_confirmed: OnFlushed) -> None:
         self.wait_confirmed(offset)
         on_confirmed(None)
+
+    when_flushed = when_replicated = when_confirmed
 
     def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         start, end = self.state.start_offsets.get(key, 0), self.state.end_offsets.get(key, 0)

@@ -66,9 +66,14 @@ class ReplicaStore(DiskStore):
         return self._parts.follows
 
     @property
-    def flushed_offset(self) -> int:
-        """The offset below which everything is on this disk."""
-        return self._flusher.flushed
+    def is_replicated(self) -> bool:
+        """Whether a replicated group decides what is confirmed."""
+        return True
+
+    @property
+    def replica_refusal(self) -> LiteMQError | None:
+        """Why records of durability ``replicas`` are refused now; ``None``: they are not."""
+        return self.confirmation.refusal
 
     @property
     def last_epoch(self) -> int:
@@ -115,13 +120,6 @@ class ReplicaStore(DiskStore):
             raise InvalidArgumentError("a master appends no records of another one: call stop_writing first")
         return self._follower.append(begin, data)
 
-    def when_flushed(self, offset: int, on_flushed: OnFlushed) -> None:
-        """Call ``on_flushed(None)`` once everything below ``offset`` is on this disk.
-
-        If the store fails before that, call ``on_flushed(error)``. Only for the event loop.
-        """
-        self._flusher.when_flushed(offset, on_flushed)
-
     def cut(self, offset: int) -> None:
         """Remove the records from ``offset`` on, durably, and open the store again.
 
@@ -147,6 +145,12 @@ class ReplicaStore(DiskStore):
         _LOG.warning("the log differs from its master's: cut off %d … %d and kept a copy", offset, before)
         self._open_as_follower()
 
+    def when_replicated(self, offset: int, on_confirmed: OnFlushed) -> None:
+        """Call ``on_confirmed`` as ``when_confirmed`` does, or with an error if too few replicas
+        are in sync.
+        """
+        self.confirmation.when_replicated(offset, on_confirmed)
+
     # Writing -------------------------------------------------------------------------------------
 
     def begin_writing(self, epoch: int) -> Appended:
@@ -171,7 +175,10 @@ class ReplicaStore(DiskStore):
                 raise
 
     def stop_writing(self, reason: LiteMQError) -> None:
-        """Follow again. Waiters for a confirmation get ``reason``. Only for the event loop."""
+        """Follow again. Waiters for a confirmation get a ``NotConfirmedError`` with ``reason``.
+
+        Only for the event loop.
+        """
         with self._parts.writing:
             self._parts.follows = True
         self.confirmation.refuse(reason)

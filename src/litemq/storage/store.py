@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from litemq.errors import LiteMQError
 from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.batch import Placed
 from litemq.storage.batches.half_batches import DecidedHalves
@@ -111,6 +112,18 @@ class Store(QueueReads, Protocol):
     @property
     def confirm_offset(self) -> int:
         """The offset below which everything is durable. Reads never go beyond it."""
+
+    @property
+    def flushed_offset(self) -> int:
+        """The offset below which everything is on this disk; in a replicated group, not more."""
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether a replicated group decides what is confirmed."""
+
+    @property
+    def replica_refusal(self) -> LiteMQError | None:
+        """Why records of durability ``replicas`` are refused now; ``None``: they are not."""
 
     @property
     def for_consumers(self) -> QueueReads:
@@ -232,6 +245,17 @@ class Store(QueueReads, Protocol):
         """Call ``on_confirmed(None)`` once everything below ``offset`` may be read.
 
         If the store fails before that, call ``on_confirmed(error)``. Only for the event loop.
+        """
+
+    def when_replicated(self, offset: int, on_confirmed: OnFlushed) -> None:
+        """Call ``on_confirmed`` as ``when_confirmed`` does, or with an error if too few replicas
+        are in sync.
+        """
+
+    def when_flushed(self, offset: int, on_flushed: OnFlushed) -> None:
+        """Call ``on_flushed(None)`` once everything below ``offset`` is on this disk.
+
+        If the store fails before that, call ``on_flushed(error)``. Only for the event loop.
         """
 
     def read_raw(self, log_offset: int) -> bytes:

@@ -11,6 +11,7 @@ from litemq.clock import FakeClock
 from litemq.errors import (
     InvalidArgumentError,
     LogDivergedError,
+    NotConfirmedError,
     NotMasterError,
     OffsetOutOfRangeError,
     RecordFormatError,
@@ -146,7 +147,7 @@ def test_waiters_hear_of_the_end_of_an_epoch(tmp_path: Path) -> None:
     store = _master(tmp_path)
     _send(store, b"one")
     store.stop_writing(LEFT)
-    with pytest.raises(NotMasterError, match="another replica"):
+    with pytest.raises(NotConfirmedError, match="another replica"):
         store.wait_confirmed(store.log_end)
     store.abandon()
 

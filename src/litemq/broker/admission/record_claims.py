@@ -1,7 +1,7 @@
 """The claims of sent records: producer, sequence, durability level, due time.
 
 A request of one record is read by itself. The requests of a busy tick are read together, by column.
-Records that need an unsupported feature are refused.
+Types that a send cannot have are refused.
 """
 
 from __future__ import annotations
@@ -74,9 +74,10 @@ class UniformClaims(NamedTuple):
 
 
 class HalfClaims(NamedTuple):
-    """The start of each half of a request, and their latest due time (ms)."""
+    """The start of each half of a request, their highest level, and their latest due time (ms)."""
 
     starts: npt.NDArray[np.int64]
+    level: int
     due: int
 
 
@@ -94,7 +95,7 @@ def read_plain_claims(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[i
     level = attributes >> 8 & 0xFF
     if (attributes >> 24) not in _PLAIN_TYPES or (attributes >> 16 & 0xFF) not in priorities:
         return None
-    return (producer_id, sequence, count, level, due) if level < _REPLICAS and due >= 0 else None
+    return (producer_id, sequence, count, level, due) if level <= _REPLICAS and due >= 0 else None
 
 
 def read_claims(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int, int, int, int]:
@@ -108,8 +109,8 @@ def read_claims(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, in
     if len(batch) < FIXED_BYTES or int.from_bytes(batch[:4], "big") != len(batch):
         return _read_batch_claims(batch, priorities)
     due, producer_id, sequence, kind, priority, level = _CLAIMS.unpack_from(batch, _CLAIMS_AT)
-    if priority not in priorities or kind not in _PLAIN_TYPES or level == _REPLICAS:
-        _check_features(kind, level)
+    if priority not in priorities or kind not in _PLAIN_TYPES:
+        _check_type(kind)
         _check_priority(priority, priorities)
     return producer_id, sequence, 1, level, due
 
@@ -129,7 +130,7 @@ def read_uniform_claims(
     if any(anywhere[HeaderWord.DUE : HeaderWord.EXPIRE]) or attributes != everywhere[HeaderWord.ATTRIBUTES]:
         return None
     kind, priority, level = attributes >> 24, attributes >> 16 & 0xFF, attributes >> 8 & 0xFF
-    if kind not in _PLAIN_TYPES or level == _REPLICAS:
+    if kind not in _PLAIN_TYPES:
         return None
     if not all(priority in queue_priorities(queue_id, has_priorities=has_priorities) for queue_id in set(queue_ids)):
         return None
@@ -156,7 +157,7 @@ def _check_priority(priority: int, priorities: range) -> None:
 def read_half_claims(batch: bytes | memoryview, priorities: range) -> HalfClaims:
     """Return the claims of the halves of one request.
 
-    Raise if they do not belong to the queue, or need an unsupported feature.
+    Raise if they do not belong to the queue, or have another type.
     """
     found = scan(batch, limits=STORED_LIMITS)
     if found.stop is not ScanStop.END or not found.starts.size:
@@ -167,10 +168,10 @@ def read_half_claims(batch: bytes | memoryview, priorities: range) -> HalfClaims
         )
     header = RecordColumns(batch, found.starts).header
     types = set(header["type"].tolist()) - {int(MessageType.TRANSACTION)}
-    _check_features(_rarest_type(types), int(header["reliability"].max()))
+    _check_type(_rarest_type(types))
     for priority in (int(header["priority"].min()), int(header["priority"].max())):
         _check_priority(priority, priorities)
-    return HalfClaims(found.starts, int(header["delay_time"].max()))
+    return HalfClaims(found.starts, int(header["reliability"].max()), int(header["delay_time"].max()))
 
 
 def check_halves(
@@ -182,22 +183,16 @@ def check_halves(
         raise InvalidArgumentError(
             "a half must have the type TRANSACTION and no producer id: its transaction and its number identify it"
         )
-    levels = header["reliability"]
-    if (levels == Durability.NONE).any():
+    if (header["reliability"] == Durability.NONE).any():
         raise InvalidArgumentError("durability 'none' is not allowed in a transaction: choose 'memory' or 'disk'")
-    _check_features(MessageType.NORMAL, int(levels.max()))
     for queue_id in set(queue_ids.tolist()):
         priorities = header["priority"][queue_ids == queue_id]
         for priority in (int(priorities.min()), int(priorities.max())):
             _check_priority(priority, priorities_of_queue(queue_id))
 
 
-def _check_features(kind: int, level: int) -> None:
-    """Raise if a record needs a feature that this version does not support."""
-    if level == Durability.REPLICAS:
-        raise UnsupportedFeatureError(
-            "durability 'replicas' is not supported, because this broker has no replicas: choose 'disk'"
-        )
+def _check_type(kind: int) -> None:
+    """Raise if plain sends cannot have the type ``kind``."""
     if kind not in _PLAIN_TYPES:
         raise UnsupportedFeatureError(
             "a plain send cannot have the type TRANSACTION or BROADCAST: begin a transaction with `mq.transaction(…)`, "
@@ -209,7 +204,7 @@ def _read_batch_claims(batch: bytes, priorities: range) -> Claims:
     """Return the claims of a request with several records. Raise if they do not belong together."""
     uniform = uniform_sends(batch)
     if uniform is not None:
-        _check_features(uniform.type, uniform.level)
+        _check_type(uniform.type)
         _check_priority(uniform.priority, priorities)
         return Claims(uniform.producer_id, uniform.sequence, uniform.records, uniform.level, uniform.latest_due)
     found = scan(batch, limits=STORED_LIMITS)
@@ -227,7 +222,7 @@ def _read_batch_claims(batch: bytes, priorities: range) -> Claims:
         raise InvalidArgumentError("the records of a request must all be from one producer")
     if producer_id and (sequences - sequences[0] != np.arange(count, dtype=np.uint64)).any():
         raise InvalidArgumentError("the sequences of a request must be consecutive")
-    _check_features(_rarest_type(set(header["type"].tolist())), int(header["reliability"].max()))
+    _check_type(_rarest_type(set(header["type"].tolist())))
     for priority in (int(header["priority"].min()), int(header["priority"].max())):
         _check_priority(priority, priorities)
     return Claims(producer_id, first, count, int(header["reliability"].max()), int(header["delay_time"].max()))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["InSyncSet", "InSyncTracker"]
+__all__ = ["InSyncSet", "InSyncTracker", "Shortage"]
 
 StoreId = bytes
 
@@ -24,6 +24,17 @@ class InSyncSet(NamedTuple):
 
     members: frozenset[StoreId]
     revision: int
+
+
+class Shortage(NamedTuple):
+    """Too few members are in sync: ``alive``, of at least ``needed``.
+
+    ``missing`` has the nanoseconds since each missing member had caught up.
+    """
+
+    alive: int
+    needed: int
+    missing: dict[StoreId, int]
 
 
 class _Follower:
@@ -113,20 +124,43 @@ class InSyncTracker:
         if self.proposed is not None:
             return None
         members = self.current.members
-        late = sorted(store for store in members if store != self._me and self._is_late(store, now))
-        ready = sorted(store for store in self._followers if store not in members and self._may_join(store, confirmed))
-        wanted = members | set(ready)
-        for store in late:
+        wanted = members | self._newcomers(confirmed)
+        for store in self._late(now):
             if len(wanted) <= self._min_in_sync:
                 break
             wanted -= {store}
         return wanted if wanted != members else None
 
-    def _is_late(self, store: StoreId, now: int) -> bool:
-        return now - self._caught_up_at.get(store, self._since) > self._max_lag_ns
+    def shortage(self, confirmed: int, now: int) -> Shortage | None:
+        """Return which members are missing if too few are in sync to confirm anything.
 
-    def _may_join(self, store: StoreId, confirmed: int) -> bool:
-        return self._followers[store].flushed >= max(confirmed, self._begun)
+        A newcomer that may replace a missing member counts: the set will have it soon.
+        """
+        late = self._late(now)
+        alive = len(self.current.members) - len(late) + len(self._newcomers(confirmed))
+        if alive >= self._min_in_sync:
+            return None
+        return Shortage(alive, self._min_in_sync, {store: now - self._caught_up(store) for store in late})
+
+    def _late(self, now: int) -> list[StoreId]:
+        """Return the members that have not caught up for too long."""
+        return sorted(
+            store
+            for store in self.current.members
+            if store != self._me and now - self._caught_up(store) > self._max_lag_ns
+        )
+
+    def _caught_up(self, store: StoreId) -> int:
+        return self._caught_up_at.get(store, self._since)
+
+    def _newcomers(self, confirmed: int) -> set[StoreId]:
+        """Return the followers outside the set that may join it."""
+        needed = max(confirmed, self._begun)
+        return {
+            store
+            for store, known in self._followers.items()
+            if store not in self.current.members and known.flushed >= needed
+        }
 
     def propose(self, members: frozenset[StoreId]) -> None:
         """A change to ``members`` was sent to the cluster store: both sets count from now on."""

@@ -6,17 +6,24 @@ import asyncio
 import logging
 import threading
 from collections import deque
+from datetime import UTC, datetime
 from itertools import count, pairwise
 from typing import Final, NamedTuple
 
 from litemq.broker.replication.common_end import EpochStart, common_end
-from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
+from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker, Shortage
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.runtime.throttle import Throttle
 from litemq.clock import Clock
-from litemq.errors import InvalidArgumentError, LiteMQError, NotMasterError, OverloadedError
+from litemq.errors import (
+    InvalidArgumentError,
+    LiteMQError,
+    NotEnoughReplicasError,
+    NotMasterError,
+    OverloadedError,
+)
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     FetchLogAnswer,
@@ -89,6 +96,7 @@ class Shipping:
         self._sessions: dict[int, _Session] = {}
         self._is_pumping = False  # all sessions, in the next tick
         self._confirm_timer: asyncio.TimerHandle | None = None
+        self._is_short = False  # of replicas
         self._is_closed = False
         self.handlers = (
             Handler(Opcode.FOLLOW_LOG, Permission.CLUSTER_REPLICATE, self._follow),
@@ -193,6 +201,8 @@ class Shipping:
         if flushed > self._store.flushed_offset:  # the follower's disk was faster
             self._store.when_flushed(flushed, self._on_flushed)
         self.advance()
+        if self._is_short:
+            self.check_replicas()
 
     def _on_flushed(self, _failure: LiteMQError | None) -> None:
         self.advance()
@@ -211,6 +221,33 @@ class Shipping:
             store.confirmation.advance(confirmed)
             if self._confirm_timer is None:
                 self._confirm_timer = self._loop.call_later(_CONFIRM_DELAY_S, self._send_confirm)
+
+    def check_replicas(self) -> None:
+        """Refuse durability ``replicas`` while too few members are in sync. Call it periodically.
+
+        Producers that wait for a confirmation get an error, too: their records may last, or not.
+        """
+        if self._is_closed:
+            return
+        shortage = self._in_sync.shortage(self._store.confirm_offset, self._clock.elapsed_ns())
+        confirmation = self._store.confirmation
+        if shortage is not None:
+            error = NotEnoughReplicasError(self._describe(shortage))
+            if not self._is_short:
+                _LOG.warning("%s", error)
+            confirmation.refuse_replicas(error)
+        elif self._is_short:
+            _LOG.info("the group %s has enough replicas in sync again", self._group)
+            confirmation.accept_replicas()
+        self._is_short = shortage is not None
+
+    def _describe(self, shortage: Shortage) -> str:
+        now_s = self._clock.wall_ms() / 1000
+        text = f"{shortage.alive} replicas of {self._group} are in sync, but min_in_sync is {shortage.needed}"
+        for store, lag_ns in shortage.missing.items():
+            since = datetime.fromtimestamp(now_s - lag_ns / 1e9, UTC)
+            text += f"; store {store.hex()} is missing since {since:%Y-%m-%d %H:%M:%S} UTC"
+        return f"{text}. Start the missing replicas, add a replica, or send with durability 'disk'"
 
     def propose(self, members: frozenset[bytes]) -> None:
         """A change of the in-sync set is sent to the cluster store: both sets count from now on."""

@@ -8,12 +8,12 @@ from itertools import accumulate, groupby
 from typing import Final
 
 from litemq.broker.runtime.caller import Caller
-from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.broker.sending.send_tick import Earlier, Known, Request, SendTick
 from litemq.errors import LiteMQError
 from litemq.net.frame import Frame
 from litemq.net.sent_answers import pack_sent_answer
 from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
+from litemq.storage.log.flush import OnFlushed
 from litemq.storage.store import Sent, Store
 from litemq.types import Durability
 
@@ -24,7 +24,9 @@ _DISK: Final = int(Durability.DISK)
 
 
 class SendAnswers:
-    """Answers the requests of ticks, at once or when ``store`` has confirmed them."""
+    """Answers the requests of ticks: levels below ``DISK`` at once, ``DISK`` when ``store`` has
+    flushed them, and ``REPLICAS`` when its group has confirmed them.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -34,20 +36,22 @@ class SendAnswers:
         levels = set(tick.levels)
         if 0 in levels:
             offsets = [offset if level else _NO_OFFSET for offset, level in zip(offsets, tick.levels, strict=True)]
-        everything: Sequence[int] = range(len(offsets))
-        now: Sequence[int] = ()
-        later: Sequence[int] = ()
-        if min(levels) >= _DISK:
-            later = everything
-        elif max(levels) < _DISK:
-            now = everything
+        everything = range(len(offsets))
+        for level in sorted(levels):
+            indexes: Sequence[int] = everything
+            if len(levels) > 1:
+                indexes = [index for index in everything if tick.levels[index] == level]
+            answer = partial(_answer_some, tick, offsets, sent.store_timestamp, indexes)
+            self._when_held(level, sent.end, answer)
+
+    def _when_held(self, level: int, end: int, answer: OnFlushed) -> None:
+        """Call ``answer`` once ``level`` holds for the records below log offset ``end``."""
+        if level < _DISK:
+            answer(None)
+        elif level == _DISK:
+            self._store.when_flushed(end, answer)
         else:
-            now = [index for index in everything if tick.levels[index] < _DISK]
-            later = [index for index in everything if tick.levels[index] >= _DISK]
-        if now:
-            _answer_some(tick, offsets, sent.store_timestamp, now, None)
-        if later:
-            self._store.when_confirmed(sent.end, partial(_answer_some, tick, offsets, sent.store_timestamp, later))
+            self._store.when_replicated(end, answer)
 
     def answer_one(self, caller: Caller, frame: Frame, level: int, sent: Sent) -> None:
         """Answer the only request of a tick, whose records are ``sent``."""
@@ -55,26 +59,17 @@ class SendAnswers:
         if level < _DISK:
             caller.answer(frame, header)
         else:
-            answer_when_safe(self._store, caller, frame, sent.end, header)
+            self._when_held(level, sent.end, partial(_answer_one, caller, frame, header))
 
-    def answer_known(self, known: Known, end: int) -> None:
+    def answer_known(self, known: Known) -> None:
         """Answer a request that an earlier try appended with its first receipts.
 
-        The earlier try is below log offset ``end``, so the level ``DISK`` holds once that is
-        confirmed.
+        The earlier try may have had a lower level, or another master. It is in the log, so the
+        level holds once it holds for the whole log.
         """
         caller, frame, earlier, level = known
-
-        def confirmed(failure: LiteMQError | None) -> None:
-            if failure is None:
-                _answer_with_earlier(caller, frame, earlier, _NO_OFFSET, 0)
-            else:
-                caller.refuse(frame, failure)
-
-        if level >= _DISK:
-            self._store.when_confirmed(max(end, self._store.confirm_offset), confirmed)
-        else:
-            confirmed(None)
+        header = _pack_earlier(earlier, _NO_OFFSET, 0)
+        self._when_held(level, self._store.log_end, partial(_answer_one, caller, frame, header))
 
 
 def refuse_all(requests: list[Request], error: LiteMQError) -> None:
@@ -116,7 +111,7 @@ def _answer_some(
         return
     if tick.earlier:
         for index in tick.earlier.keys() & set(indexes):
-            _answer_with_earlier(callers[index], frames[index], tick.earlier[index], offsets[index], store_timestamp)
+            callers[index].answer(frames[index], _pack_earlier(tick.earlier[index], offsets[index], store_timestamp))
         indexes = [index for index in indexes if index not in tick.earlier]
     for caller, group in groupby(indexes, callers.__getitem__):
         neighbours = list(group)
@@ -125,11 +120,14 @@ def _answer_some(
         )
 
 
-def _answer_with_earlier(
-    caller: Caller, frame: Frame, earlier: Earlier, queue_offset: int, store_timestamp: int
-) -> None:
+def _answer_one(caller: Caller, frame: Frame, header: bytes, failure: LiteMQError | None) -> None:
+    if failure is None:
+        caller.answer(frame, header)
+    else:
+        caller.refuse(frame, failure)
+
+
+def _pack_earlier(earlier: Earlier, queue_offset: int, store_timestamp: int) -> bytes:
     receipts = [SentEarlier(queue_offset=offset, store_timestamp=time) for offset, time in earlier]
-    caller.answer(
-        frame,
-        SendAnswer(queue_offset=queue_offset, store_timestamp=store_timestamp, earlier=receipts).SerializeToString(),
-    )
+    answer = SendAnswer(queue_offset=queue_offset, store_timestamp=store_timestamp, earlier=receipts)
+    return answer.SerializeToString()

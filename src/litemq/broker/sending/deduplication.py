@@ -6,6 +6,8 @@ Nothing is appended or answered here.
 
 from __future__ import annotations
 
+from typing import Final
+
 from litemq.broker.admission.due_time import check_due
 from litemq.broker.admission.quotas import Quotas
 from litemq.broker.admission.record_claims import (
@@ -14,15 +16,19 @@ from litemq.broker.admission.record_claims import (
     read_plain_claims,
     read_uniform_claims,
 )
+from litemq.broker.admission.replicas import check_replicated
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.sending.send_tick import Earlier, Request, SendTick
-from litemq.errors import InvalidArgumentError, LiteMQError, SequenceGapError
+from litemq.errors import InvalidArgumentError, LiteMQError, NotConfirmedError, SequenceGapError
 from litemq.errors.detached import detached
 from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
 from litemq.storage.store import MAX_SENDS
+from litemq.types import Durability
 
 __all__ = ["Deduplication"]
+
+_REPLICAS: Final = int(Durability.REPLICAS)
 
 
 class Deduplication:
@@ -43,7 +49,7 @@ class Deduplication:
         claims = read_uniform_claims(
             joined, list(map(len, batches)), topic_id, queue_ids, has_priorities=self._has_priorities(topic_id)
         )
-        if claims is None:
+        if claims is None or (claims.level >= _REPLICAS and not self._has_replicas):
             return None
         pairs = dict(claims.sequences)
         expected_sequence = self._store.state.producers.expected
@@ -65,7 +71,7 @@ class Deduplication:
         if claims is None:
             return None
         producer_id, sequence, count, level, due = claims
-        if due or count > MAX_SENDS:
+        if due or count > MAX_SENDS or (level >= _REPLICAS and not self._has_replicas):
             return None
         if producer_id and sequence != self._store.state.producers.expected((producer_id, topic_id, queue_id)):
             return None
@@ -82,6 +88,8 @@ class Deduplication:
             try:
                 priorities = queue_priorities(queue_id, has_priorities=has_priorities)
                 producer_id, sequence, count, level, due = read_claims(frame[4], priorities)
+                if level >= _REPLICAS:
+                    self._check_replicas((producer_id, topic_id, queue_id), sequence, count, tentative)
                 if due:
                     check_due(self._store, self._clock, due, len(batch))
                 if quotas is not None:
@@ -117,6 +125,30 @@ class Deduplication:
             tick.counts.append(count)
             tick.levels.append(level)
         return tick
+
+    @property
+    def _has_replicas(self) -> bool:
+        """Whether new records of durability ``replicas`` are accepted."""
+        return self._store.is_replicated and self._store.replica_refusal is None
+
+    def _check_replicas(
+        self, pair: tuple[int, int, int], sequence: int, count: int, tentative: dict[tuple[int, int, int], int]
+    ) -> None:
+        """Raise if a request of durability ``replicas`` has new records, and they are refused now.
+
+        If the store has all of its records, it waits for their confirmation instead.
+        """
+        check_replicated(self._store, _REPLICAS)
+        refusal = self._store.replica_refusal
+        if refusal is None:
+            return
+        expected = 0
+        if pair[0]:
+            expected = tentative.get(pair) or self._store.state.producers.expected(pair)
+        if sequence >= expected:
+            raise refusal
+        if sequence + count > expected:
+            raise NotConfirmedError(f"an earlier try has written the first records, but not confirmed them: {refusal}")
 
     def _has_priorities(self, topic_id: int) -> bool:
         topic = self._store.state.topics.get(topic_id)

@@ -76,13 +76,13 @@ class TickBatcher:
     def _append_all(self) -> None:
         gathered, self._gathered = self._gathered, {}
         size = sum([len(frame[4]) for requests in gathered.values() for _, frame, _ in requests])
-        unconfirmed = max(0, self._end - self._store.confirm_offset)
-        if unconfirmed + size > FREE_BYTES or not self._fair_queue.is_empty:
-            gathered = self._admit(gathered, unconfirmed)
+        unflushed = max(0, self._end - self._store.flushed_offset)
+        if unflushed + size > FREE_BYTES or not self._fair_queue.is_empty:
+            gathered = self._admit(gathered, unflushed)
         self._append_gathered(gathered)
         if not self._fair_queue.is_empty and not self._is_behind:
             self._is_behind = True
-            self._store.when_confirmed(self._end, self._confirmed)
+            self._store.when_flushed(self._end, self._on_flushed)
 
     def _append_gathered(self, gathered: dict[int, list[Request]]) -> None:
         for topic_id, requests in gathered.items():
@@ -98,7 +98,7 @@ class TickBatcher:
 
     # While the disk is behind ---------------------------------------------------------------------
 
-    def _admit(self, gathered: dict[int, list[Request]], unconfirmed: int) -> dict[int, list[Request]]:
+    def _admit(self, gathered: dict[int, list[Request]], unflushed: int) -> dict[int, list[Request]]:
         """Return the requests that the broker appends now.
 
         Others wait in the fair queue; the rest is refused.
@@ -109,21 +109,21 @@ class TickBatcher:
         for topic_id, requests in gathered.items():
             for caller, frame, queue_id in requests:
                 size = len(frame[4])
-                if fair_queue.may_pass(caller, size, unconfirmed, now):
-                    unconfirmed += size
+                if fair_queue.may_pass(caller, size, unflushed, now):
+                    unflushed += size
                     admitted.setdefault(topic_id, []).append((caller, frame, queue_id))
                 elif not fair_queue.join((caller, frame, topic_id, queue_id)):
-                    caller.refuse(frame, self._overloaded(unconfirmed))
+                    caller.refuse(frame, self._overloaded(unflushed))
         return admitted
 
-    def _overloaded(self, unconfirmed: int) -> OverloadedError:
-        waiting = (unconfirmed + self._fair_queue.size) / (1 << 20)
+    def _overloaded(self, unflushed: int) -> OverloadedError:
+        waiting = (unflushed + self._fair_queue.size) / (1 << 20)
         return OverloadedError(
             f"{waiting:.0f} MiB are waiting for the disk: retry in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS
         )
 
-    def _confirmed(self, failure: LiteMQError | None) -> None:
-        # In a tick of its own: the next append may be confirmed at once, which would recurse.
+    def _on_flushed(self, failure: LiteMQError | None) -> None:
+        # In a tick of its own: the next append may be flushed at once, which would recurse.
         self._loop.call_soon(self._caught_up, failure)
 
     def _caught_up(self, failure: LiteMQError | None) -> None:
@@ -137,7 +137,7 @@ class TickBatcher:
         self._append_gathered(gathered)
         self._is_behind = not self._fair_queue.is_empty
         if self._is_behind:
-            self._store.when_confirmed(self._end, self._confirmed)
+            self._store.when_flushed(self._end, self._on_flushed)
 
     def caller_gone(self, caller: Caller) -> None:
         """Drop the waiting requests of ``caller``, whose connection has ended."""
@@ -231,7 +231,7 @@ class TickBatcher:
         for caller, frame, error in tick.refused:
             caller.refuse(frame, error)
         for known in tick.known:
-            self._answers.answer_known(known, self._end)
+            self._answers.answer_known(known)
         if tick.repeated:
             self.topic_requests(topic_id).extend(tick.repeated)
         return tick

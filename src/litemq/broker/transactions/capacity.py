@@ -44,8 +44,8 @@ class HalfCapacity:
             )
         if due:
             check_due(store, self._clock, due, size)
-        unconfirmed = store.log_end - store.confirm_offset
-        if unconfirmed and unconfirmed + size > self._limits.max_unconfirmed_bytes // 2:
+        unflushed = store.log_end - store.flushed_offset
+        if unflushed and unflushed + size > self._limits.max_unconfirmed_bytes // 2:
             raise OverloadedError(
-                f"{unconfirmed >> 20} MiB are waiting for the disk: retry in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS
+                f"{unflushed >> 20} MiB are waiting for the disk: retry in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS
             )

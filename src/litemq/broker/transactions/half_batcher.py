@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from litemq.broker.admission.quotas import Quotas
 from litemq.broker.admission.record_claims import check_halves, queue_priorities
+from litemq.broker.admission.replicas import check_enough_replicas, check_replicated
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
@@ -27,6 +29,7 @@ from litemq.errors import (
     BacklogFullError,
     InvalidArgumentError,
     LiteMQError,
+    NotEnoughReplicasError,
     RecordFormatError,
     SequenceGapError,
     StoreFailedError,
@@ -48,7 +51,13 @@ from litemq.types import Durability, is_system_name
 __all__ = ["HalfBatcher"]
 
 _DISK: Final = int(Durability.DISK)
-_OWN_FAULTS: Final = (RecordFormatError, InvalidArgumentError, UnsupportedFeatureError, BacklogFullError)
+_OWN_FAULTS: Final = (
+    RecordFormatError,
+    InvalidArgumentError,
+    UnsupportedFeatureError,
+    BacklogFullError,
+    NotEnoughReplicasError,
+)
 _LOG = logging.getLogger(__name__)
 
 
@@ -136,6 +145,7 @@ class HalfBatcher:
         store_timestamp = 0
         if numbers:
             columns = parsed.columns
+            check_enough_replicas(self._store, int(columns.header["reliability"][numbers].max()))
             whole = bytearray(columns.buffer)
             if len(numbers) < len(columns):
                 starts, sizes = columns.starts.tolist(), columns.sizes.tolist()
@@ -168,6 +178,7 @@ class HalfBatcher:
             queue_ids += request.queue_ids * count if len(request.queue_ids) == 1 else request.queue_ids
         queues = np.array(queue_ids, np.int64)
         check_halves(columns, queues, lambda queue_id: queue_priorities(queue_id, has_priorities=topic.has_priorities))
+        check_replicated(self._store, int(columns.header["reliability"].max()))
         names = columns.part("transaction_id")
         spans = zip(names.positions.tolist(), names.lengths.tolist(), strict=True)
         return _ParsedHalves(
@@ -227,10 +238,11 @@ class HalfBatcher:
     def _answer(
         self, requests: list[_Request], parsed: _ParsedHalves, refused: dict[int, LiteMQError], store_timestamp: int
     ) -> None:
-        """Answer requests of level MEMORY at once, the others when the append is confirmed."""
+        """Answer each request once its highest level holds; known halves are in the log, too."""
         levels = parsed.columns.header["reliability"]
         plain = SendHalfAnswer(store_timestamp=store_timestamp).SerializeToString()
-        later: list[tuple[_Request, bytes]] = []
+        flushed: list[tuple[_Request, bytes]] = []
+        replicated: list[tuple[_Request, bytes]] = []
         for request, first, end in zip(requests, parsed.bounds, parsed.bounds[1:], strict=False):
             answer = plain
             if refused:
@@ -238,20 +250,25 @@ class HalfBatcher:
                     _refusal(number - first, refused[number]) for number in range(first, end) if number in refused
                 ]
                 answer = SendHalfAnswer(store_timestamp=store_timestamp, refused=refusals).SerializeToString()
-            if levels[first:end].max() >= _DISK:
-                later.append((request, answer))
+            level = levels[first:end].max()
+            if level > _DISK:
+                replicated.append((request, answer))
+            elif level == _DISK:
+                flushed.append((request, answer))
             else:
                 request.caller.answer(request.frame, answer)
+        if flushed:
+            self._store.when_flushed(self._store.log_end, partial(_answer_all, flushed))
+        if replicated:
+            self._store.when_replicated(self._store.log_end, partial(_answer_all, replicated))
 
-        def confirmed(failure: LiteMQError | None) -> None:
-            for request, answer in later:
-                if failure is None:
-                    request.caller.answer(request.frame, answer)
-                else:
-                    request.caller.refuse(request.frame, failure)
 
-        if later:
-            self._store.when_confirmed(self._store.log_end, confirmed)
+def _answer_all(answers: list[tuple[_Request, bytes]], failure: LiteMQError | None) -> None:
+    for request, answer in answers:
+        if failure is None:
+            request.caller.answer(request.frame, answer)
+        else:
+            request.caller.refuse(request.frame, failure)
 
 
 def _missing(name: str, sequence: int, next_number: int) -> LiteMQError:

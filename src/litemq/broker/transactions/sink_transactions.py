@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from litemq.broker.admission.quotas import Quotas
 from litemq.broker.admission.record_claims import queue_priorities, read_half_claims
+from litemq.broker.admission.replicas import check_enough_replicas, check_replicated
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
@@ -87,6 +88,7 @@ class SinkTransactions:
         self._check_open(attempt)
         records = memoryview(frame[4])
         claims = read_half_claims(records, queue_priorities(request.queue_id, has_priorities=topic.has_priorities))
+        check_replicated(self._store, claims.level)
         key = QueueKey(topic.topic_id, request.queue_id)
         transaction = sink_transaction(attempt.query, attempt.batch, attempt.partition, attempt.attempt)
         sent = self._halves.sent(transaction, key)
@@ -94,6 +96,7 @@ class SinkTransactions:
             check_half_sequence(self._store.state, transaction, key, first)
         count = int(claims.starts.size)
         if first + count > sent:
+            check_enough_replicas(self._store, claims.level)
             records = records[int(claims.starts[sent - first]) :]  # an earlier try of the request stored the first ones
             self._capacity.check(
                 topic, key.queue_id, len(records), claims.due, 1 if self._halves.get(transaction) is None else 0

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from itertools import count
 
-from litemq.errors import LiteMQError, OffsetOutOfRangeError, StoreFailedError
+from litemq.errors import LiteMQError, NotConfirmedError, OffsetOutOfRangeError, StoreFailedError
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.flush import Flusher, OnFlushed
 
@@ -65,10 +65,11 @@ class GroupConfirmation(Confirmation):
     def __init__(self, log: CommitLog, flusher: Flusher, confirmed: int) -> None:
         super().__init__(log, flusher)
         self._confirmed: int | None = confirmed  # None: what is flushed here is confirmed
-        self._refusal: LiteMQError | None = None
+        self._refusal: LiteMQError | None = None  # for all waiters
+        self._replica_refusal: LiteMQError | None = None  # for those of ``when_replicated``
         self._advanced = threading.Condition()
         self._order = count()
-        self._waiters: list[tuple[int, int, OnFlushed]] = []
+        self._waiters: list[tuple[int, int, OnFlushed, bool]] = []  # the last: of ``when_replicated``
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_flushed: Callable[[], object] = lambda: None  # bytes that a waiter needs are flushed here
         log.on_end = self._on_end
@@ -100,19 +101,37 @@ class GroupConfirmation(Confirmation):
         if self._confirmed is None:
             self._confirmed = self._flusher.flushed
 
+    @property
+    def refusal(self) -> LiteMQError | None:
+        """Why ``when_replicated`` refuses to wait now, or ``None``."""
+        return self._refusal or self._replica_refusal
+
     def refuse(self, reason: LiteMQError) -> None:
-        """Give ``reason`` to all waiters, now and until ``resume``.
+        """Give all waiters a ``NotConfirmedError`` with ``reason``, now and until ``resume``.
 
         The group may confirm their records later, or not.
         """
         with self._advanced:
             self._refusal = reason
             self._advanced.notify_all()
-        self._wake(reason)
+        self._wake(_not_confirmed(reason))
+
+    def refuse_replicas(self, reason: LiteMQError) -> None:
+        """Give the waiters of ``when_replicated`` a ``NotConfirmedError`` with ``reason``, now and
+        until ``accept_replicas``.
+
+        All others, such as readers, wait until the group confirms their records.
+        """
+        self._replica_refusal = reason
+        self._wake_replicated(_not_confirmed(reason))
+
+    def accept_replicas(self) -> None:
+        """Let callers of ``when_replicated`` wait again."""
+        self._replica_refusal = None
 
     def resume(self) -> None:
-        """Let callers wait again."""
-        self._refusal = None
+        """Let all callers wait again."""
+        self._refusal = self._replica_refusal = None
 
     def _set(self, confirmed: int | None) -> None:
         with self._advanced:
@@ -127,13 +146,24 @@ class GroupConfirmation(Confirmation):
 
         If that will not happen here, call ``on_confirmed(error)``. Only for the event loop.
         """
+        self._call_when_confirmed(offset, on_confirmed, self._refusal, needs_replicas=False)
+
+    def when_replicated(self, offset: int, on_confirmed: OnFlushed) -> None:
+        """Call ``on_confirmed`` as ``when_confirmed`` does, or with an error if too few replicas
+        are in sync.
+        """
+        self._call_when_confirmed(offset, on_confirmed, self.refusal, needs_replicas=True)
+
+    def _call_when_confirmed(
+        self, offset: int, on_confirmed: OnFlushed, refusal: LiteMQError | None, *, needs_replicas: bool
+    ) -> None:
         if offset <= self.offset:
             on_confirmed(None)
-        elif self._refusal is not None:
-            on_confirmed(self._refusal)
+        elif refusal is not None:
+            on_confirmed(_not_confirmed(refusal))
         else:
             self._loop = asyncio.get_running_loop()
-            heapq.heappush(self._waiters, (offset, next(self._order), on_confirmed))
+            heapq.heappush(self._waiters, (offset, next(self._order), on_confirmed, needs_replicas))
             self._flusher.when_flushed(offset, self._when_flushed)
 
     def _when_flushed(self, error: LiteMQError | None) -> None:
@@ -148,11 +178,27 @@ class GroupConfirmation(Confirmation):
         waiters = self._waiters
         try:
             while waiters and (error is not None or waiters[0][0] <= self.offset):
-                offset, _, on_confirmed = heapq.heappop(waiters)
+                offset, _, on_confirmed, _ = heapq.heappop(waiters)
                 on_confirmed(None if offset <= self.offset else error)
         finally:
             if self._loop is not None and waiters and (error is not None or waiters[0][0] <= self.offset):
                 self._loop.call_soon(self._wake, error)  # a waiter raised
+
+    def _wake_replicated(self, error: LiteMQError) -> None:
+        """Call all waiters of ``when_replicated`` with ``error``."""
+        waiters = self._waiters
+        refused = sorted(waiter for waiter in waiters if waiter[3])
+        waiters[:] = [waiter for waiter in waiters if not waiter[3]]
+        heapq.heapify(waiters)
+        refused.reverse()
+        try:
+            while refused:
+                refused.pop()[2](error)
+        finally:
+            if refused and self._loop is not None:  # a waiter raised
+                for waiter in refused:
+                    heapq.heappush(waiters, waiter)
+                self._loop.call_soon(self._wake_replicated, error)
 
     def wait(self, offset: int, timeout: float | None = None) -> None:
         """Block until everything below ``offset`` is confirmed; raise if that will not happen.
@@ -170,7 +216,9 @@ class GroupConfirmation(Confirmation):
 
     def _obstacle(self) -> LiteMQError | None:
         """Return why nothing more is confirmed here."""
-        return self._refusal if self._log.failure is None else StoreFailedError(self._log.failure)
+        if self._log.failure is not None:
+            return StoreFailedError(self._log.failure)
+        return None if self._refusal is None else _not_confirmed(self._refusal)
 
     def _on_end(self) -> None:
         """The log has failed or was closed; called by any thread."""
@@ -179,3 +227,8 @@ class GroupConfirmation(Confirmation):
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._wake, StoreFailedError(self._log.failure))
+
+
+def _not_confirmed(reason: LiteMQError) -> NotConfirmedError:
+    """Return the error of a waiter, whose records are in the log."""
+    return NotConfirmedError(f"the change was written, but not confirmed: {reason}")

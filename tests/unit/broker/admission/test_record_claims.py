@@ -35,7 +35,7 @@ def test_columns_and_single_reads_return_the_same_claims(
     ]
     queue_ids = [queue_id for _, _, queue_id, _, _, _ in sends]
     uniform = read_uniform_claims(bytearray().join(batches), list(map(len, batches)), 16, queue_ids)
-    plain = all(count == 1 and not delayed and level < Durability.REPLICAS for _, _, _, level, count, delayed in sends)
+    plain = all(count == 1 and not delayed for _, _, _, _, count, delayed in sends)
     if not plain or len({level for _, _, _, level, _, _ in sends}) > 1:
         assert uniform is None  # each is looked at by itself
         return

@@ -260,7 +260,7 @@ def test_halves_of_level_memory_are_answered_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with _producer("disk", tmp_path) as (producer, broker):
             store = broker.context.store
-            store.when_confirmed = lambda *_: None  # type: ignore[method-assign]
+            store.when_flushed = lambda *_: None  # type: ignore[method-assign]
             await producer.send_halves(half(ONE, level=Durability.MEMORY))
             waiting = asyncio.ensure_future(producer.send_halves(half(TWO)))
             await eventually(lambda: store.state.parts.halves.get(TWO) is not None)

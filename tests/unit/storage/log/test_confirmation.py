@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from litemq.clock import FakeClock
-from litemq.errors import LiteMQError, NotMasterError, OffsetOutOfRangeError, StoreFailedError
+from litemq.errors import (
+    LiteMQError,
+    NotConfirmedError,
+    NotEnoughReplicasError,
+    NotMasterError,
+    OffsetOutOfRangeError,
+    StoreFailedError,
+)
 from litemq.storage.replica_store import ReplicaStore
 from support.on_loop import on_loop
 from support.replicas import open_replica
@@ -112,14 +119,59 @@ async def test_refused_waiters_get_the_reason(store: ReplicaStore) -> None:
     _watch(store, store.log_end, heard)
     store.stop_writing(LEFT)
     _watch(store, store.log_end, heard)
-    assert heard == [LEFT, LEFT]
-    with pytest.raises(NotMasterError):
+    assert [type(error) for error in heard] == [NotConfirmedError, NotConfirmedError]
+    assert str(LEFT) in str(heard[0])
+    with pytest.raises(NotConfirmedError):
         await store.confirmed(store.log_end)
     store.begin_writing(2)
     _watch(store, store.log_end, heard)
     await _flushed(store)
     store.confirmation.advance(store.flushed_offset)
     assert heard[2:] == [None]
+    store.abandon()
+
+
+@on_loop
+async def test_too_few_replicas_end_only_the_waits_that_need_replicas(store: ReplicaStore) -> None:
+    end = store.log_end
+    store.create_topic("orders", 1)
+    heard: list[LiteMQError | None] = []
+    needing: list[LiteMQError | None] = []
+    _watch(store, store.log_end, heard)
+    for offset in (end, store.log_end):
+        store.when_replicated(offset, needing.append)
+    await _flushed(store)
+    store.confirmation.advance(end)
+    assert (heard, needing) == ([], [None])
+    too_few = NotEnoughReplicasError("one is missing")
+    store.confirmation.refuse_replicas(too_few)
+    store.when_replicated(store.log_end, needing.append)
+    store.when_replicated(end, needing.append)  # it is confirmed already
+    assert [type(error) for error in needing] == [type(None), NotConfirmedError, NotConfirmedError, type(None)]
+    assert (store.replica_refusal, heard) == (too_few, [])
+    store.confirmation.accept_replicas()
+    assert store.replica_refusal is None
+    store.when_replicated(store.log_end, needing.append)
+    store.confirmation.advance(store.flushed_offset)
+    assert (heard, needing[4:]) == ([None], [None])
+    store.abandon()
+
+
+@on_loop
+async def test_a_waiter_that_raises_does_not_stop_the_others_that_are_refused(store: ReplicaStore) -> None:
+    store.create_topic("orders", 1)
+    heard: list[LiteMQError | None] = []
+
+    def fail(_error: LiteMQError | None) -> None:
+        raise RuntimeError("of one waiter")
+
+    for call in (fail, heard.append):
+        store.when_replicated(store.log_end, call)
+    with pytest.raises(RuntimeError, match="of one waiter"):
+        store.confirmation.refuse_replicas(NotEnoughReplicasError("one is missing"))
+    assert heard == []
+    await asyncio.sleep(0)
+    assert [type(error) for error in heard] == [NotConfirmedError]
     store.abandon()
 
 

@@ -20,6 +20,7 @@ from litemq.client.transport.channel import Channel
 from litemq.errors import (
     ConnectionLostError,
     LiteMQError,
+    NotConfirmedError,
     OverloadedError,
     RequestTimeoutError,
     SendOutcomeUnknownError,
@@ -295,12 +296,15 @@ class QueueSender:
             failed = sequencer.lost(over=not self.connection.gave_up)
             self.connection.start_connecting()
         elif isinstance(error, StoreFailedError):
-            # The one refusal that does not mean "not appended": the broker knows what is on disk
-            # only after recovery.
+            # It does not mean "not appended": the broker knows what is on disk only after recovery.
             for sent in sequencer.sent.values():
                 sent.attempt += 1  # ignore the other answers to these attempts
             self.breaker.failed(now)
             failed = sequencer.lost(over=True)
+            self._pause(error)
+        elif isinstance(error, NotConfirmedError):  # nor does this one
+            self.breaker.failed(now)
+            failed = sequencer.unconfirmed(request, error)
             self._pause(error)
         else:
             failed = sequencer.refused(request, error)

@@ -149,6 +149,14 @@ class Sequencer:
             failed.append(_given_up(request, error))
         return failed if self.sent else failed + self._resend_held()
 
+    def unconfirmed(self, request: Request, error: LiteMQError) -> list[FailedRequest]:
+        """Record that the broker may have appended ``request``, but cannot confirm it.
+
+        It is resent under the same numbers, to this queue only.
+        """
+        request.risk = max(request.risk, AppendRisk.PAST)
+        return self.refused(request, error)
+
     def lost(self, *, over: bool) -> list[FailedRequest]:
         """Record that the connection ended with requests in flight.
 
@@ -225,8 +233,11 @@ def _given_up(request: Request, error: LiteMQError) -> FailedRequest:
 
 
 def _unknown(request: Request) -> SendOutcomeUnknownError:
+    cause = (
+        "the connection was lost" if request.refusal is None else f"the broker refused the last try ({request.refusal})"
+    )
     return SendOutcomeUnknownError(
-        f"the connection was lost before {len(request.records)} message(s) "
+        f"{cause} before {len(request.records)} message(s) "
         f"from {request.ids[0]!r} on were acknowledged, "
         "and a retry was not possible in time: search for the id, or send again and accept a duplicate"
     )

@@ -13,6 +13,7 @@ from litemq.errors import (
     ConnectionLostError,
     InvalidArgumentError,
     LiteMQError,
+    NotConfirmedError,
     OverloadedError,
     SendOutcomeUnknownError,
     SequenceGapError,
@@ -91,9 +92,11 @@ class Setting:
             return
         request, records = self.wire.pop(0)
         try:
-            if refusal is not None:
+            if refusal is not None and not isinstance(refusal, NotConfirmedError):
                 raise refusal
             self.broker.append(records)
+            if refusal is not None:
+                raise refusal
         except LiteMQError as error:
             self.answers.append((request, error))
         else:
@@ -106,6 +109,8 @@ class Setting:
         if error is None:
             self.acked += request.ids
             self._note(self.sequencer.acked(request))
+        elif isinstance(error, NotConfirmedError):
+            self._note(self.sequencer.unconfirmed(request, error))
         else:
             self._note(self.sequencer.refused(request, error))
 
@@ -164,6 +169,7 @@ EVENTS: dict[str, Callable[[Setting, int], None]] = {
     "send": lambda setting, _n: setting.send(),
     "deliver": lambda setting, _n: setting.deliver(),
     "refuse": lambda setting, _n: setting.deliver(OverloadedError("busy", 10)),
+    "append without confirmation": lambda setting, _n: setting.deliver(NotConfirmedError("a replica is missing")),
     "refuse for good": lambda setting, _n: setting.deliver(InvalidArgumentError("no")),
     "answer": lambda setting, _n: setting.answer(),
     "answer out of order": lambda setting, n: setting.answer(n),
@@ -296,6 +302,30 @@ def test_a_request_without_an_answer_ends_as_unknown() -> None:
     setting.expire()
     assert isinstance(setting.failed["m0000"], SendOutcomeUnknownError)
     assert isinstance(setting.failed["m0001"], ConnectionLostError)
+
+
+def test_an_unconfirmed_request_is_resent_under_the_same_number_to_the_same_queue() -> None:
+    setting = Setting()
+    setting.put(2)
+    setting.send()
+    setting.deliver(NotConfirmedError("a replica is missing"))
+    setting.answer()
+    assert setting.sequencer.take_movable() == []
+    setting.finish()
+    assert (setting.broker.log, setting.acked) == (["m0000", "m0001"], ["m0000", "m0001"])
+
+
+def test_an_unconfirmed_request_ends_as_unknown() -> None:
+    setting = Setting()
+    setting.put()
+    setting.send()
+    setting.deliver(NotConfirmedError("a replica is missing"))
+    setting.answer()
+    setting.now = 100
+    setting.expire()
+    error = setting.failed["m0000"]
+    assert isinstance(error, SendOutcomeUnknownError)
+    assert "a replica is missing" in str(error)
 
 
 def test_only_requests_without_key_and_append_risk_are_movable() -> None:

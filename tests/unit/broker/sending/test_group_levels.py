@@ -1,0 +1,195 @@
+"""Durability levels in a replicated group: the master flushes, and the group confirms."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from litemq.broker.broker import Broker
+from litemq.broker.limits import BrokerLimits
+from litemq.clock import FakeClock
+from litemq.errors import NotConfirmedError, NotEnoughReplicasError
+from litemq.proto.wire_pb2 import Opcode, PullRequest, SendAnswer
+from litemq.storage.replica_store import ReplicaStore
+from litemq.types import Durability
+from support.callers import queue_offsets, records
+from support.on_loop import on_loop
+from support.replica_group import Master, all_have, following, serving
+from support.replicas import open_replica
+from support.stores import CONFIG
+from support.transactions import Producer, half, name_of
+from support.waiting import eventually
+
+LEVELS = (Durability.NONE, Durability.MEMORY, Durability.DISK, Durability.REPLICAS)
+ONE, TWO = name_of(1), name_of(2)
+
+
+class Group:
+    """A broker over the master's store, and the stores of two followers, which do not run yet."""
+
+    def __init__(self, master: Master, followers: Sequence[ReplicaStore], clock: FakeClock) -> None:
+        self.master = master
+        self.store = master.store
+        self.followers = followers
+        self.clock = clock
+        self.broker = Broker(master.store, clock, BrokerLimits(max_unconfirmed_bytes=2 << 20))
+        self.broker.ship(master.shipping)
+        self.ann = Producer(self.broker)
+
+    def send(self, batch: bytes, queue_id: int = 0) -> asyncio.Task[SendAnswer]:
+        return asyncio.ensure_future(self.ann.send(batch, queue_id))
+
+    @asynccontextmanager
+    async def all_follow(self) -> AsyncIterator[None]:
+        async with following(self.master, self.followers[0]), following(self.master, self.followers[1]):
+            yield
+
+    async def lack_replicas(self) -> None:
+        """Let both followers be away for too long."""
+        self.clock.advance(3)
+        self.master.shipping.check_replicas()
+
+
+@asynccontextmanager
+async def _group(folder: Path) -> AsyncIterator[Group]:
+    clock = FakeClock()
+    store, *followers = (open_replica(folder / name, CONFIG, clock) for name in "abc")
+    async with serving(store, followers, clock=clock) as master:
+        group = Group(master, followers, clock)
+        async with group.all_follow():
+            await group.ann.create()
+            await all_have(store, *followers)
+        await eventually(lambda: not master.shipping.followers)
+        yield group
+        group.broker.close()
+    for each in (store, *followers):
+        each.abandon()
+
+
+@on_loop
+async def test_disk_needs_the_master_and_replicas_the_whole_set(tmp_path: Path) -> None:
+    async with _group(tmp_path) as group:
+        answers = [group.send(records(level=level), number) for number, level in enumerate(LEVELS)]  # one tick
+        assert [(await answer).queue_offset for answer in answers[:3]] == [-1, 0, 0]
+        async with following(group.master, group.followers[0]):
+            await eventually(lambda: group.followers[0].flushed_offset == group.store.log_end)
+            assert not answers[3].done()
+            async with following(group.master, group.followers[1]):
+                assert (await answers[3]).queue_offset == 0
+                assert group.store.confirm_offset == group.store.log_end
+
+
+@pytest.mark.parametrize("count", [1, 40])
+@on_loop
+async def test_replicas_takes_the_fast_paths(tmp_path: Path, count: int) -> None:
+    async with _group(tmp_path) as group, group.all_follow():
+        sent = [group.send(records(level=Durability.REPLICAS)) for _ in range(count)]
+        assert [(await each).queue_offset for each in sent] == list(range(count))
+        assert group.store.confirm_offset == group.store.log_end
+
+
+@on_loop
+async def test_a_repeated_send_waits_for_the_level_of_the_first(tmp_path: Path) -> None:
+    async with _group(tmp_path) as group:
+        first = await group.send(records(producer_id=7))
+        again = group.send(records(producer_id=7, level=Durability.REPLICAS))
+        flushed = await group.send(records(producer_id=7))
+        assert [each.store_timestamp for each in flushed.earlier] == [first.store_timestamp]
+        assert not again.done()
+        async with group.all_follow():
+            assert [each.queue_offset for each in (await again).earlier] == [0]
+
+
+@on_loop
+async def test_a_new_broker_does_not_answer_a_repeated_send_before_its_confirmation(tmp_path: Path) -> None:
+    async with _group(tmp_path) as group:
+        await group.send(records(producer_id=7))
+        other = Producer(Broker(group.store, group.clock))  # as after an election
+        again = asyncio.ensure_future(other.send(records(producer_id=7, level=Durability.REPLICAS)))
+        await group.send(records(producer_id=8))
+        assert not again.done()
+        async with group.all_follow():
+            await again
+
+
+@on_loop
+async def test_too_few_replicas_refuse_only_the_level_that_needs_them(tmp_path: Path) -> None:
+    async with _group(tmp_path) as group:
+        waiting = group.send(records(producer_id=7, level=Durability.REPLICAS))
+        await eventually(lambda: group.store.state.producers.expected((7, 16, 0)) == 1)
+        await group.lack_replicas()
+        with pytest.raises(NotConfirmedError, match="min_in_sync is 2"):
+            await waiting
+        end = group.store.log_end
+        for batch in (
+            records(level=Durability.REPLICAS),
+            records(2, first=1, producer_id=7, level=Durability.REPLICAS),
+        ):
+            with pytest.raises(NotEnoughReplicasError, match="1 replicas of orders are in sync") as refused:
+                await group.send(batch)
+            assert all(each.store_id.hex() in str(refused.value) for each in group.followers)
+        many = [group.send(records(level=Durability.REPLICAS)) for _ in range(40)]
+        outcomes = await asyncio.gather(*many, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {NotEnoughReplicasError}
+        assert group.store.log_end == end  # nothing was appended
+        for batch in (
+            records(producer_id=7, level=Durability.REPLICAS),
+            records(2, producer_id=7, level=Durability.REPLICAS),
+        ):
+            with pytest.raises(NotConfirmedError):  # an earlier try has appended the first record
+                await group.send(batch)
+        mixed = [group.send(records(level=level), 1) for level in LEVELS]
+        assert [(await each).queue_offset for each in mixed[:3]] == [-1, 1, 2]
+        with pytest.raises(NotEnoughReplicasError):
+            await mixed[3]
+        async with group.all_follow():
+            await eventually(lambda: group.store.replica_refusal is None)
+            again = await group.send(records(2, producer_id=7, level=Durability.REPLICAS))
+            assert [each.queue_offset for each in again.earlier] == [0]
+
+
+@on_loop
+async def test_readers_get_what_is_confirmed_once_replicas_are_back(tmp_path: Path) -> None:
+    async with _group(tmp_path) as group:
+        await group.lack_replicas()
+        request = PullRequest(topic="orders", queue_id=0, max_messages=8, wait_ms=60_000)
+        pulled = asyncio.ensure_future(group.ann.channel.ask(Opcode.PULL, request.SerializeToString()))
+        await group.send(records())
+        assert not pulled.done()
+        async with group.all_follow():
+            assert queue_offsets(bytes((await pulled).attachment)) == [0]
+
+
+@on_loop
+async def test_halves_have_the_same_levels(tmp_path: Path) -> None:
+    async with _group(tmp_path) as group:
+        waiting = asyncio.ensure_future(group.ann.send_halves(half(ONE, level=Durability.REPLICAS)))
+        await group.ann.send_halves(half(TWO))
+        assert not waiting.done()
+        await group.lack_replicas()
+        with pytest.raises(NotConfirmedError):
+            await waiting
+        new = group.ann.send_halves(half(ONE, 1, level=Durability.REPLICAS))
+        repeated = group.ann.send_halves(half(ONE, level=Durability.REPLICAS))
+        plain = group.ann.send_halves(half(TWO, 1))
+        outcomes = await asyncio.gather(new, repeated, plain, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [NotEnoughReplicasError, NotConfirmedError, type(None)]
+        async with group.all_follow():
+            await eventually(lambda: group.store.replica_refusal is None)
+            await group.ann.send_halves(half(ONE, 1, level=Durability.REPLICAS))
+            await group.ann.commit(ONE, TWO)
+
+
+@on_loop
+async def test_the_backlog_of_an_absent_follower_does_not_stop_sends(tmp_path: Path) -> None:
+    async with _group(tmp_path) as group:
+        await group.lack_replicas()
+        for number in range(16):
+            await group.send(records(100, body=bytes(3000)))
+            await group.ann.send_halves(half(TWO, number))
+        unconfirmed = group.store.log_end - group.store.confirm_offset
+        assert unconfirmed > 2 * group.broker.context.limits.max_unconfirmed_bytes
