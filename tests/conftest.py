@@ -5,9 +5,13 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from support.etcd import EtcdCluster
 
 # A slow minute of a shared machine is no failure. HYPOTHESIS_PROFILE=deep looks longer than CI can.
 settings.register_profile("default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -61,6 +65,15 @@ def loops(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "enabled", request.param == "native")
         yield request.param
+
+
+@pytest.fixture(scope="session")
+def etcd() -> Iterator["EtcdCluster"]:
+    """A real etcd with one member. Tests use prefixes of their own."""
+    from support.etcd import EtcdCluster  # late: most tests need none
+
+    with EtcdCluster(1) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -15,15 +15,18 @@ from litemq.errors import (
     MasterLeaseLostError,
 )
 from litemq.nameserver.cluster_store.groups import GroupFact, GroupState, GroupStore
-from support.group_stores import LEASE_MS, A, B, C, OpenedStores, elected, embedded_stores, new_fact
+from support.group_stores import LEASE_MS, A, B, C, OpenedStores, elected, embedded_stores, etcd_stores, new_fact
 from support.on_loop import on_loop
 
 Opening = Callable[[], AbstractAsyncContextManager[OpenedStores]]
 
 
-@pytest.fixture(params=["embedded"])
+@pytest.fixture(params=["embedded", "etcd"])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
-    return lambda: embedded_stores(tmp_path)
+    if request.param == "embedded":
+        return lambda: embedded_stores(tmp_path)
+    endpoints = request.getfixturevalue("etcd").endpoints
+    return lambda: etcd_stores(endpoints)
 
 
 def _watch(store: GroupStore) -> AbstractAsyncContextManager[AsyncIterator[GroupState]]:

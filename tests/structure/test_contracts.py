@@ -50,6 +50,7 @@ FORBIDDEN = {
         "cli/commands/pipeline.py",
         "import pyspark",
     ),
+    "gRPC: only the client for etcd imports it": ("nameserver/core.py", "import grpc"),
     "pandas: Spark needs it, LiteMQ does not": ("spark/schema.py", "import pandas"),
     "No package has an import cycle among its children": ("cli/rendering/output.py", "import litemq.cli.main"),
 }

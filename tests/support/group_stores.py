@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import secrets
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from litemq.clock import FakeClock
 from litemq.nameserver.cluster_store.embedded_groups import EmbeddedGroupStore
+from litemq.nameserver.cluster_store.etcd_groups import EtcdGroupStore
 from litemq.nameserver.cluster_store.groups import GroupFact, GroupState, GroupStore
 
-__all__ = ["LEASE_MS", "A", "B", "C", "OpenedStores", "elected", "embedded_stores", "new_fact"]
+__all__ = ["LEASE_MS", "A", "B", "C", "OpenedStores", "elected", "embedded_stores", "etcd_stores", "new_fact"]
 
 LEASE_MS: Final = 2_000  # the least that etcd grants
 A, B, C = (bytes([number]) * 16 for number in (1, 2, 3))
@@ -45,6 +47,18 @@ class OpenedStores:
                 if state.fact.name == name and not state.is_leased:
                     return state
         raise AssertionError("the store was closed")
+
+
+@asynccontextmanager
+async def etcd_stores(endpoints: Sequence[str]) -> AsyncIterator[OpenedStores]:
+    """Open two stores of the same groups, below a prefix of their own."""
+    prefix = f"/litemq/{secrets.token_hex(8)}"
+    store, other = EtcdGroupStore(endpoints, prefix), EtcdGroupStore(endpoints, prefix)
+    try:
+        yield OpenedStores(store, other)
+    finally:
+        await store.close()
+        await other.close()
 
 
 @asynccontextmanager

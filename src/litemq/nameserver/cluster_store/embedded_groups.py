@@ -14,7 +14,6 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -38,6 +37,7 @@ from litemq.nameserver.cluster_store.groups import (
     check_election,
     check_lease_ms,
     refusal,
+    with_revision,
 )
 
 __all__ = ["EmbeddedGroupStore"]
@@ -172,7 +172,7 @@ class EmbeddedGroupStore:
                 raise refusal(fact.name, None, known.state)
             if len(self._groups) >= MAX_GROUPS:
                 raise ClusterStoreError(f"the cluster store has {MAX_GROUPS} groups: it cannot accept {fact.name}")
-            stored = StoredFact(replace(fact, revision=fact.revision + 1), lease_ms)
+            stored = StoredFact(with_revision(fact, fact.revision + 1), lease_ms)
             await self._put(stored)
             self._groups[fact.name] = group = _Group(stored, self._clock.elapsed_ns())
             self._publish(group)
@@ -191,7 +191,7 @@ class EmbeddedGroupStore:
             is_barred = lease_ms and not ends_lease and group.lease_until is not None
             if not is_current or is_barred:
                 raise refusal(before.name, before, group.state)
-            fact = replace(after, revision=before.revision + 1)
+            fact = with_revision(after, before.revision + 1)
             await self._put(StoredFact(fact, lease_ms or group.lease_ms))
             group.fact = fact
             if lease_ms:

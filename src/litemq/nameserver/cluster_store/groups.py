@@ -8,7 +8,7 @@ that of its master. Store ids name replicas: a replica whose disk was wiped is a
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 from google.protobuf.message import DecodeError
@@ -33,6 +33,8 @@ __all__ = [
     "decode_fact",
     "encode_fact",
     "refusal",
+    "same_fact",
+    "with_revision",
 ]
 
 STORE_ID_BYTES: Final = 16
@@ -180,6 +182,8 @@ def check_election(before: GroupFact, after: GroupFact) -> None:
 
 
 def _check_successor(before: GroupFact, after: GroupFact) -> None:
+    if not before.revision:
+        raise InvalidArgumentError(f"group {before.name}: a fact without a revision is not from the cluster store")
     if (before.name, before.segment_bytes) != (after.name, after.segment_bytes):
         raise InvalidArgumentError(f"group {before.name}: its name and segment_bytes never change")
     if len(after.members) < min(after.min_in_sync, len(before.members)):
@@ -193,6 +197,16 @@ def check_lease_ms(lease_ms: int) -> None:
     """Raise unless ``lease_ms`` is a valid duration of a lease."""
     if type(lease_ms) is not int or not 1 <= lease_ms <= MAX_LEASE_MS:
         raise InvalidArgumentError(f"lease_ms={lease_ms!r}: choose 1 … {MAX_LEASE_MS}")
+
+
+def with_revision(fact: GroupFact, revision: int) -> GroupFact:
+    """Return ``fact`` with the ``revision`` that the store has assigned."""
+    return replace(fact, revision=revision)
+
+
+def same_fact(one: GroupFact, other: GroupFact) -> bool:
+    """Return whether two facts differ in nothing but their revisions."""
+    return with_revision(one, other.revision) == other
 
 
 def encode_fact(fact: GroupFact) -> bytes:
