@@ -65,6 +65,12 @@ class EtcdCluster:
             member.wait(HANG_S)
             self._members[number] = None
 
+    def resume(self, number: int) -> None:
+        """Let a member continue after SIGSTOP."""
+        member = self._members[number]
+        assert member is not None
+        member.send_signal(signal.SIGCONT)
+
     def leader(self) -> int:
         """Return the number of the leader."""
         for number, member in enumerate(self._members):

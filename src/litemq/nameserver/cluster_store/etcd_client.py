@@ -7,10 +7,11 @@ the cluster store makes may be repeated: reads, compare-and-sets, and leases tha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
@@ -96,6 +97,7 @@ class EtcdClient:
         self._timeout_s, self._attempt_s = timeout_s, attempt_s
         self._current = 0
         self._channels: dict[int, Any] = {}
+        self._calls: set[Any] = set()  # in flight: closing a channel does not end a call that a generator awaits
         self._is_closed = False
 
     async def range(self, key: bytes, range_end: bytes = b"") -> RangeResponse:
@@ -129,12 +131,9 @@ class EtcdClient:
                 "/etcdserverpb.Lease/LeaseKeepAlive",
                 request_serializer=LeaseKeepAliveRequest.SerializeToString,
                 response_deserializer=LeaseKeepAliveResponse.FromString,
-            )(timeout=timeout_s, metadata=_NEEDS_LEADER)
-            try:
-                await stream.write(LeaseKeepAliveRequest(ID=lease))
+            )(_open_request(LeaseKeepAliveRequest(ID=lease)), timeout=timeout_s, metadata=_NEEDS_LEADER)
+            with self._in_flight(stream):
                 response = await stream.read()
-            finally:
-                stream.cancel()
             if response is grpc.aio.EOF:
                 raise ClusterStoreUnavailableError("etcd ended the stream of keep-alives")
             assert isinstance(response, LeaseKeepAliveResponse)  # noqa: S101  grpc has no types
@@ -155,9 +154,10 @@ class EtcdClient:
                 await asyncio.sleep(_PAUSE_S)
             at = self._current
             try:
-                async for events in self._stream(self._channel(at), prefix, start_revision):
-                    start_revision = events[-1].kv.mod_revision + 1
-                    yield events
+                async with contextlib.aclosing(self._stream(self._channel(at), prefix, start_revision)) as changes:
+                    async for events in changes:
+                        start_revision = events[-1].kv.mod_revision + 1
+                        yield events
             except grpc.aio.AioRpcError as error:
                 _LOG.warning("a watch at etcd %s broke, will continue: %s", self._endpoints[at], error.details())
             except asyncio.CancelledError:
@@ -166,14 +166,13 @@ class EtcdClient:
             self._leave(at)
 
     async def _stream(self, channel: Any, prefix: bytes, start_revision: int) -> AsyncGenerator[list[Event], None]:
+        create = WatchCreateRequest(key=prefix, range_end=end_of_prefix(prefix), start_revision=start_revision)
         stream = channel.stream_stream(
             "/etcdserverpb.Watch/Watch",
             request_serializer=WatchRequest.SerializeToString,
             response_deserializer=WatchResponse.FromString,
-        )(metadata=_NEEDS_LEADER)
-        try:
-            create = WatchCreateRequest(key=prefix, range_end=end_of_prefix(prefix), start_revision=start_revision)
-            await stream.write(WatchRequest(create_request=create))
+        )(_open_request(WatchRequest(create_request=create)), metadata=_NEEDS_LEADER)
+        with self._in_flight(stream):
             while True:
                 response = await stream.read()
                 if response is grpc.aio.EOF:
@@ -186,22 +185,24 @@ class EtcdClient:
                     return
                 for _, events in itertools.groupby(response.events, lambda event: event.kv.mod_revision):
                     yield list(events)
-        finally:
-            stream.cancel()
 
     async def close(self) -> None:
         """Close all connections. Requests in flight fail, watches end."""
         self._is_closed = True
+        for call in list(self._calls):
+            call.cancel()
         for channel in self._channels.values():
             await channel.close()
 
     async def _call(self, method: str, request: Message, answer: type[M]) -> tuple[M, bool]:
         async def attempt(channel: Any, timeout_s: float) -> M:
-            response = await channel.unary_unary(
+            call = channel.unary_unary(
                 f"/etcdserverpb.{method}",
                 request_serializer=type(request).SerializeToString,
                 response_deserializer=answer.FromString,
             )(request, timeout=timeout_s, metadata=_NEEDS_LEADER)
+            with self._in_flight(call):
+                response = await call
             assert isinstance(response, answer)  # noqa: S101  grpc has no types
             return response
 
@@ -237,6 +238,15 @@ class EtcdClient:
         reasons = "; ".join(f"{endpoint}: {reason}" for endpoint, reason in failures.items())
         raise ClusterStoreUnavailableError(f"no answer from etcd within {self._timeout_s:g} s ({reasons})")
 
+    @contextlib.contextmanager
+    def _in_flight(self, call: Any) -> Iterator[None]:
+        self._calls.add(call)
+        try:
+            yield
+        finally:
+            self._calls.discard(call)
+            call.cancel()  # does nothing if it has ended
+
     def _cancelled_by_close(self) -> bool:
         """Return whether ``close`` cancelled a call, which the caller sees as its own."""
         task = asyncio.current_task()
@@ -252,6 +262,15 @@ class EtcdClient:
         """Use the next endpoint from now on, unless another request has already left ``at``."""
         if self._current == at:
             self._current = (at + 1) % len(self._endpoints)
+
+
+async def _open_request(message: M) -> AsyncGenerator[M, None]:
+    """Send one message, and leave the stream open.
+
+    ``stream.write`` would wait forever if the call is cancelled before it is connected.
+    """
+    yield message
+    await asyncio.Event().wait()
 
 
 def end_of_prefix(prefix: bytes) -> bytes:
