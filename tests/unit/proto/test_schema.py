@@ -1,5 +1,6 @@
 """The schema as a contract: numbers on the wire and in the log, and fields from a newer version."""
 
+from litemq.proto.cluster_pb2 import StoredGroup, StoredLease
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import Opcode, TopicRequest
@@ -44,6 +45,13 @@ def test_numbers_of_changes_in_the_log() -> None:
         "transactions_checked": 27,
         "epoch_started": 28,
     }
+
+
+def test_numbers_in_the_cluster_store() -> None:
+    """NameServers of another version read and write the same facts."""
+    numbers = {"name": 1, "epoch": 2, "holder": 3, "members": 4, "min_in_sync": 5, "segment_bytes": 6}
+    assert {field.name: field.number for field in StoredGroup.DESCRIPTOR.fields} == numbers
+    assert {field.name: field.number for field in StoredLease.DESCRIPTOR.fields} == {"epoch": 1, "holder": 2}
 
 
 def test_bytes_of_a_control_record() -> None:
