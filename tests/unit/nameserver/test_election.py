@@ -103,7 +103,7 @@ STORE_IDS = [bytes([number]) * 16 for number in range(1, 7)]
 def elections(draw: st.DrawFn) -> tuple[GroupFact, list[ReplicaReport]]:
     members = draw(st.frozensets(st.sampled_from(STORE_IDS), min_size=1))
     epoch = draw(st.integers(1, 4))
-    fact = GroupFact("g", epoch, draw(st.sampled_from([b"", *sorted(members)])), members, draw(st.integers(1, 4)), 8)
+    fact = GroupFact("g", epoch, draw(st.sampled_from([b"", *sorted(members)])), members, draw(st.integers(1, 4)), 8, 9)
     reports = [
         ReplicaReport(
             store_id,

@@ -129,6 +129,14 @@ def test_an_election_raises_the_epoch_and_names_a_master() -> None:
             check_election(FACT, replace(FACT, **changed))
 
 
+def test_a_change_begins_with_a_fact_of_the_store() -> None:
+    unsaved = replace(FACT, revision=0)
+    with pytest.raises(InvalidArgumentError, match="without a revision"):
+        check_change(unsaved, unsaved)
+    with pytest.raises(InvalidArgumentError, match="without a revision"):
+        check_election(unsaved, replace(unsaved, epoch=4))
+
+
 def test_bounds_of_a_lease() -> None:
     check_lease_ms(1)
     check_lease_ms(MAX_LEASE_MS)
