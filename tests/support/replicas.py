@@ -31,7 +31,10 @@ def ship(source: DiskStore, target: ReplicaStore, max_bytes: int, chunks: int = 
     """Append up to ``chunks`` pieces of the source's log to ``target``; return their number."""
     files = source._parts.files
     for number in range(chunks):
-        begin, data = read_chunk(files.log, files.recorded_epochs(), target.log_end, max_bytes)
+        if isinstance(source, ReplicaStore):
+            begin, data = source.read_chunk(target.log_end, max_bytes)
+        else:
+            begin, data = read_chunk(files.log, files.recorded_epochs(), target.log_end, max_bytes)
         if not data:
             return number
         target.append_raw(begin, data)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import logging
 
+import numpy as np
+import numpy.typing as npt
+
 from litemq.errors import CorruptStoreError
-from litemq.storage.log.reader import read_log
+from litemq.format.batches.stamp import QUEUE_ENTRY
+from litemq.storage.log.reader import Window, read_log
 from litemq.storage.log.records import corrupt_at
 from litemq.storage.projections.replay import QueueReplay, replay_into_queues, replay_into_timers
 from litemq.storage.queues.queue_reader import DamagedQueueError
@@ -21,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 class ProjectionRepair:
     """Rebuilds the projections of an open store while it serves.
 
-    Damage in the log itself is never repaired.
+    Damage in the log itself is repaired by ``LogRepair``, and only in a replica.
     """
 
     def __init__(self, parts: StoreParts) -> None:
@@ -95,13 +99,29 @@ class ProjectionRepair:
             rebuild.finish()
             parts.queues = parts.queue_reader.queues = queues
 
+    def restore(self, window: Window) -> None:
+        """Rebuild the projections that skipped records of ``window`` while they were damaged.
+
+        The caller holds ``maintaining``. The state and the timers of a replica skip no record.
+        """
+        parts = self._parts
+        comparison = _QueueComparison(parts)
+        replay_into_queues(window, parts.log.start, comparison)
+        if not comparison.is_same:
+            _LOG.warning("the queues lack repaired records; rebuilding them from the log")
+            self._rebuild_queues()
+        parts.finder.restore(window)
+
     def rebuild_timers(self, error: CorruptStoreError) -> None:
         """Rebuild all timers from the log after ``error`` in their files.
 
-        The caller holds ``maintaining``.
+        The caller holds ``maintaining``. If the log of a replica is damaged, raise instead: its
+        repair comes first.
         """
         _LOG.warning("%s; rebuilding the timers from the log", error)
         parts, log = self._parts, self._parts.log
+        if parts.is_replica:
+            self._refuse_damage()
         buckets = open_buckets(parts.disk, parts.directory)
         buckets.clear()
         timers = TimerStore(buckets)
@@ -118,3 +138,35 @@ class ProjectionRepair:
                 replay_into_timers(window, reached, timers)
             timers.load_moved(parts.state.parts.moved_timers, log.start)
             parts.timers = timers
+
+    def _refuse_damage(self) -> None:
+        """Read the log, note its first damaged record and raise."""
+        parts = self._parts
+        try:
+            for _ in read_log(parts.log, parts.log.start, parts.confirmation.offset):
+                pass
+        except CorruptStoreError as error:
+            parts.damage.add(error)
+            raise
+
+
+class _QueueComparison:
+    """Compares the entries of records with those in the queues."""
+
+    def __init__(self, parts: StoreParts) -> None:
+        self._parts = parts
+        self.is_same = True
+
+    def add(self, key: QueueKey, first: int, entries: npt.NDArray[np.void]) -> None:
+        parts = self._parts
+        start = parts.state.start_offsets.get(key, 0)
+        topic = parts.state.topics.get(key.topic_id)
+        expected = entries[max(0, start - first) :]  # retention has given up those before
+        if topic is None or topic.deleted or expected.size == 0:
+            return
+        try:
+            stored = parts.queue_reader.entries(key, max(first, start), expected.size, parts.log.end)
+        except DamagedQueueError:
+            self.is_same = False
+        else:
+            self.is_same &= stored.astype(QUEUE_ENTRY).tobytes() == expected.astype(QUEUE_ENTRY).tobytes()

@@ -72,7 +72,7 @@ def open_parts(
     for each damaged record that may have changed the state; if it does not raise, the record is
     skipped. ``rebuild_in`` makes an empty folder for new projections, and leaves those of the
     directory alone. If opening fails, the directory is released as after a crash. The store of a
-    replica begins no epoch.
+    replica begins no epoch. Its state and its timers skip no damaged record: it does not open.
     """
     files = LogDirectory(
         directory, config, clock, disk=disk, host=host, flushed_at_least=_stored_offset, is_replica=is_replica
@@ -192,6 +192,9 @@ def _replay(
         offset = log_offset_of(error)
         stamp = read_stamp(log, offset)
         damage = describe_damage(error, stamp, state)
+        if parts.is_replica and offset >= min(as_of, timers_applied):
+            reason = f"{damage.reason}; repair the log with the bytes of another replica"
+            raise CorruptStoreError(error.path, error.offset, reason)
         if offset >= as_of:
             if not is_hole(stamp):
                 on_loss(damage)

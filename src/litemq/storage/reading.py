@@ -43,7 +43,7 @@ class StoreReader(QueueView):
 
     def __init__(self, parts: StoreParts) -> None:
         cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read", initializer=_lower_priority)
-        repair = ProjectionRepair(parts)
+        self.repair = repair = ProjectionRepair(parts)
         super().__init__(parts, repair, cold, lambda _key: parts.confirmation.offset)
 
         def consumers_end(key: QueueKey) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from litemq.errors import InvalidArgumentError, LiteMQError, LogDivergedError
+from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError, LogDivergedError
 from litemq.proto.control_pb2 import Control, EpochStarted
 from litemq.storage.batches.batch import control_batch
 from litemq.storage.disk_store import DiskStore
@@ -17,6 +17,8 @@ from litemq.storage.log.chunks import Chunk, read_chunk
 from litemq.storage.log.confirmation import GroupConfirmation
 from litemq.storage.log.epochs import Epoch
 from litemq.storage.log.flush import OnFlushed
+from litemq.storage.log.repair import Stretch, read_stretch
+from litemq.storage.log_repair import LogRepair
 from litemq.storage.store import Appended
 from litemq.storage.store_parts import StoreParts
 
@@ -42,6 +44,7 @@ class ReplicaStore(DiskStore):
     def _open_as_follower(self) -> None:
         super()._open(self._open_directory)
         self._follower = LogFollower(self._parts)
+        self._log_repair = LogRepair(self._parts, self._reader.repair)
         self._log.on_failure = self._on_failure
         self.confirmation = cast("GroupConfirmation", self._parts.confirmation)
 
@@ -104,13 +107,44 @@ class ReplicaStore(DiskStore):
     def read_chunk(self, offset: int, max_bytes: int) -> Chunk:
         """Read the next records for a follower whose log ends at ``offset``. See ``read_chunk``.
 
-        They may be unconfirmed, or not even flushed.
+        They may be unconfirmed, or not even flushed. A damaged record is not shipped.
+
+        Raises:
+            CorruptStoreError: The record at ``offset`` is damaged.
+            OffsetOutOfRangeError: ``offset`` is inside a record.
         """
-        return read_chunk(self._log, self._parts.files.epochs.entries, offset, max_bytes)
+        try:
+            return read_chunk(self._log, self._parts.files.epochs.entries, offset, max_bytes)
+        except CorruptStoreError:
+            self._log_repair.note(offset)
+            raise
 
     def read_cold_chunk(self, offset: int, max_bytes: int) -> asyncio.Future[Chunk]:
         """Read as ``read_chunk`` does, in a thread. Only for the event loop."""
         return self._reader.in_thread(partial(self.read_chunk, offset, max_bytes))
+
+    # Repair --------------------------------------------------------------------------------------
+
+    def damaged_stretches(self) -> list[Stretch]:
+        """Return the damaged stretches of the log that are known, in order.
+
+        Their records are not served. It may wait for the disk.
+        """
+        return self._log_repair.stretches()
+
+    def read_stretch(self, begin: int, end: int) -> bytes:
+        """Read the bytes of a stretch that is damaged in another replica. See ``read_stretch``."""
+        return read_stretch(self._log, Stretch(begin, end))
+
+    def repair(self, begin: int, data: bytes) -> None:
+        """Replace the damaged stretch at ``begin`` by ``data``, the bytes of another replica.
+
+        Then its records are served again. It may wait for the disk.
+
+        Raises:
+            RecordFormatError: The bytes do not fit the stretch. Nothing was written.
+        """
+        self._log_repair.repair(begin, data)
 
     # Following -----------------------------------------------------------------------------------
 

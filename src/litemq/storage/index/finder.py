@@ -150,6 +150,19 @@ class Finder:
             return False
         return stamp.queue_offset >= self._state.start_offsets.get(QueueKey(stamp.topic_id, stamp.queue_id), 0)
 
+    def restore(self, window: Window) -> None:
+        """Rebuild the index if it skipped records of ``window`` while they were damaged."""
+        base, columns = window
+        with self._lock:
+            indexed = columns.subset(np.flatnonzero(columns.starts + base < self.indexed))
+            try:
+                is_complete = len(indexed) == 0 or not self._index.lacks(indexed, base)
+            except CorruptStoreError:
+                is_complete = False
+            if not is_complete:
+                self._index.rebuild("the key index lacks repaired records")
+                self.indexed = self._log.start
+
     def drop_before(self, log_start: int) -> None:
         """Remove the index files whose entries are all before ``log_start``."""
         with self._lock:

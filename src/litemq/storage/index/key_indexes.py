@@ -141,6 +141,12 @@ class KeyIndexes:
             found += sealed.find(key_hash)
         return list(dict.fromkeys(found))
 
+    def lacks(self, columns: RecordColumns, base: int) -> bool:
+        """Whether a key or id of the records, whose buffer begins at ``base``, is not indexed."""
+        hashes, owners = hash_message_keys(columns)
+        offsets = (columns.starts + base)[owners]
+        return any(offset not in self.find(key) for key, offset in zip(hashes.tolist(), offsets.tolist(), strict=True))
+
     def drop_before(self, log_start: int) -> None:
         """Remove the index files whose entries are all before ``log_start``."""
         gone = [path for path, sealed in self._sealed if sealed.last_log_offset < log_start]

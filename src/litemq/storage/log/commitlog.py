@@ -7,7 +7,6 @@ be read.
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
@@ -18,16 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import DiskFullError, InvalidArgumentError, OffsetOutOfRangeError, StorageError, StoreFailedError
-from litemq.format.record import BLANK_MAGIC
 from litemq.storage.files.disk import Disk, is_temporary
 from litemq.storage.log.reserve import SegmentReserve
-from litemq.storage.log.segment import Segment, remove_segments
+from litemq.storage.log.segment import Segment, blank_record, remove_segments
 
 __all__ = ["HOT_BYTES", "CommitLog"]
 
 Longs = npt.NDArray[np.int64]
 
-_BLANK: Final = struct.Struct(">II")
 HOT_BYTES: Final = 256 << 20
 
 
@@ -136,9 +133,8 @@ class CommitLog:
             raise OffsetOutOfRangeError(f"{size} bytes at {begin} exceed the segment, which ends at {segment_end}")
 
     def is_blank_at(self, offset: int) -> bool:
-        """Whether the record at ``offset`` is a blank one, which fills the rest of its segment."""
-        head = self.segment_of(offset).read(offset, offset + _BLANK.size)
-        return int.from_bytes(head[4:], "big") == BLANK_MAGIC
+        """Whether an intact blank record at ``offset`` fills the rest of its segment."""
+        return self.segment_of(offset).is_blank_from(offset)
 
     def fits(self, size: int) -> bool:
         """Whether the last segment has space for ``size`` more bytes."""
@@ -162,7 +158,7 @@ class CommitLog:
         if last is not None and offset < last.end:
             return last
         if last is not None and self.end < last.end:
-            last.write(_BLANK.pack(last.end - self.end, BLANK_MAGIC), self.end)
+            last.write(blank_record(last.end - self.end)[:8], self.end)  # zeros follow
         try:
             segment = Segment.create(self.disk, self._directory, offset, self._segment_bytes)
         except DiskFullError:

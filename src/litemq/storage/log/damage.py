@@ -33,9 +33,14 @@ class DamageLog:
 
     def errors(self) -> list[CorruptStoreError]:
         """Return the errors of all damaged records, in the order of the log."""
-        return [self._errors[offset] for offset in sorted(self._errors)]
+        return [error for _, error in sorted(self._errors.items())]
+
+    def remove(self, begin: int, end: int) -> None:
+        """Forget the damage from log offset ``begin`` to ``end``: the records are intact again."""
+        for offset in [offset for offset in tuple(self._errors) if begin <= offset < end]:
+            self._errors.pop(offset, None)
 
     def first_from(self, log_offset: int) -> CorruptStoreError | None:
         """Return the error of the first damaged record from ``log_offset`` on, if any."""
-        known = [offset for offset in tuple(self._errors) if offset >= log_offset]
-        return self._errors[min(known)] if known else None
+        known = [error for offset, error in sorted(self._errors.items()) if offset >= log_offset]
+        return known[0] if known else None

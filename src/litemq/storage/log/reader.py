@@ -17,7 +17,7 @@ from litemq.format.record import MAGIC, Buffer
 from litemq.format.record_decode import decode_record
 from litemq.storage.log.segment import Segment
 
-__all__ = ["SegmentedLog", "Window", "is_record_at", "possible_records", "read_log"]
+__all__ = ["SegmentedLog", "Window", "is_record_at", "next_record", "possible_records", "read_log"]
 
 _WINDOW = 4 << 20
 
@@ -75,7 +75,8 @@ def read_log(
         if misplaced.size:
             faults = np.union1d(faults, misplaced)
         cut = found.stop is ScanStop.INCOMPLETE and until < min(end, segment.end)
-        sound = (found.stop in (ScanStop.END, ScanStop.BLANK) or cut) and len(data) == until - at
+        is_blank = found.stop is ScanStop.BLANK and segment.is_blank_from(at + found.end)
+        sound = (found.stop is ScanStop.END or is_blank or cut) and len(data) == until - at
         if faults.size:
             # The size of a damaged record cannot be trusted: search for the next record.
             bad = int(found.starts[faults[0]])
@@ -86,9 +87,9 @@ def read_log(
             yield Window(at, columns)
         if faults.size or not sound:
             on_damage(_damage(segment, at, data, bad, verify_crc=verify_crc))
-            at = _next_record(segment, at + bad + 8, min(end, segment.end))
+            at = next_record(segment, at + bad + 8, min(end, segment.end))
         else:
-            at = segment.end if found.stop is ScanStop.BLANK else at + found.end
+            at = segment.end if is_blank else at + found.end
 
 
 def _damage(
@@ -102,8 +103,8 @@ def _damage(
     return CorruptStoreError(str(segment.file.path), at + position - segment.start, reason)
 
 
-def _next_record(segment: Segment, begin: int, end: int) -> int:
-    """Return the offset of the next intact record, or ``end``."""
+def next_record(segment: Segment, begin: int, end: int) -> int:
+    """Return the offset of the first intact record from ``begin`` on, or ``end``."""
     at = begin
     while at < end:
         data = segment.read(at, min(end, at + 2 * STORED_LIMITS.max_record_bytes))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import struct
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from litemq.errors import DiskFullError
+from litemq.format.record import BLANK_MAGIC
 from litemq.storage.files.disk import Disk, OpenFile, release_pages
 
-__all__ = ["Segment", "remove_segments", "segment_path", "segment_starts"]
+__all__ = ["Segment", "blank_record", "remove_segments", "segment_path", "segment_starts"]
 
+_BLANK: Final = struct.Struct(">II")
 _ZEROS_AT_ONCE: Final = 1 << 20
 _ZEROS: Final = bytes(_ZEROS_AT_ONCE)  # a comparison takes a twentieth of a search for the last other byte
 
@@ -33,6 +36,11 @@ def remove_segments(disk: Disk, directory: Path, segments: list[Segment]) -> Non
     for segment in segments:
         disk.unlink(segment.file.path)
         disk.sync_directory(directory)
+
+
+def blank_record(size: int) -> bytes:
+    """Return the record of ``size`` bytes that fills the rest of a segment: a head, then zeros."""
+    return _BLANK.pack(size, BLANK_MAGIC).ljust(size, b"\0")
 
 
 class Segment:
@@ -109,6 +117,14 @@ class Segment:
         Safe on the event loop.
         """
         return self.file.read_if_cached(end - begin, begin - self.start)
+
+    def is_blank_from(self, offset: int) -> bool:
+        """Whether one intact blank record fills the segment from ``offset`` on."""
+        size = self.end - offset
+        head = self.read(offset, offset + _BLANK.size)
+        if int.from_bytes(head, "big") != size << 32 | BLANK_MAGIC:
+            return False
+        return self.read(offset, self.end) == blank_record(size)
 
     def read(self, begin: int, end: int) -> bytes:
         """Read a copy from the file. It may wait for the disk: not for the event loop."""
