@@ -21,7 +21,7 @@ from litemq.broker.limits import BrokerLimits
 from litemq.errors import ConnectionLostError
 from litemq.net.event_loop import run
 from litemq.net.server import FrameServer
-from litemq.server import broker, nameserver, registration
+from litemq.server import broker, broker_setup, nameserver, registration
 from litemq.server.broker_config import BrokerConfig
 from litemq.server.nameserver_config import NameServerConfig
 
@@ -91,7 +91,7 @@ def cuttable() -> Iterator[None]:
     with (
         patch.object(broker, "FrameServer", CuttableServer),
         patch.object(nameserver, "FrameServer", CuttableServer),
-        patch.object(broker, "BrokerLimits", PATIENT_LIMITS),
+        patch.object(broker_setup, "BrokerLimits", PATIENT_LIMITS),
         patch.object(broker, "Registration", WaitingRegistration),
         patch.object(registration, "_ANNOUNCE_TIMEOUT_S", HEARTBEAT_TIMEOUT_S),
     ):

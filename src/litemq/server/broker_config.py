@@ -171,7 +171,9 @@ class BrokerConfig:
     @property
     def default_durability(self) -> Durability:
         """The durability of messages whose producer does not set one."""
-        return Durability.DISK if self.flush_mode == "sync" else Durability.MEMORY
+        if self.flush_mode != "sync":
+            return Durability.MEMORY
+        return Durability.REPLICAS if self.replicas > 1 else Durability.DISK
 
 
 def check_port(name: str, port: int) -> None:

@@ -158,6 +158,11 @@ class DiskStore:
         return None
 
     @property
+    def lease_refusal(self) -> LiteMQError | None:
+        """Why this master may not acknowledge records that it has; ``None``: it may."""
+        return None
+
+    @property
     def write_failure(self) -> str | None:
         """Why writing has stopped for good, or ``None``."""
         return self._log.failure

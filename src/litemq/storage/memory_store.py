@@ -61,6 +61,7 @@ class MemoryStore:
 
     is_replicated = False
     replica_refusal = None
+    lease_refusal = None
 
     def __init__(self, clock: Clock, *, limits: RecordLimits | None = None) -> None:
         self._clock = clock

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError, LogDivergedError
+from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError, LogDivergedError, NotConfirmedError
 from litemq.proto.control_pb2 import Control, EpochStarted
 from litemq.storage.batches.batch import control_batch
 from litemq.storage.disk_store import DiskStore
@@ -38,6 +38,7 @@ class ReplicaStore(DiskStore):
     def _open(self, open_directory: Callable[..., StoreParts]) -> None:
         self._open_directory = partial(open_directory, is_replica=True)
         self._on_failure: Callable[[str], object] = lambda _reason: None
+        self.has_lease: Callable[[], bool] = lambda: True  # set by those who renew it
         self.bytes_cut = 0  # since this process opened the directory
         self._open_as_follower()
 
@@ -77,6 +78,15 @@ class ReplicaStore(DiskStore):
     def replica_refusal(self) -> LiteMQError | None:
         """Why records of durability ``replicas`` are refused now; ``None``: they are not."""
         return self.confirmation.refusal
+
+    @property
+    def lease_refusal(self) -> LiteMQError | None:
+        """Why this master may not acknowledge records that it has; ``None``: it may."""
+        if self.has_lease():
+            return None
+        return NotConfirmedError(
+            "the record was written, but the lease of this master is over: another one may not have it"
+        )
 
     @property
     def last_epoch(self) -> int:

@@ -126,6 +126,10 @@ class Store(QueueReads, Protocol):
         """Why records of durability ``replicas`` are refused now; ``None``: they are not."""
 
     @property
+    def lease_refusal(self) -> LiteMQError | None:
+        """Why this master may not acknowledge records that it has; ``None``: it may."""
+
+    @property
     def for_consumers(self) -> QueueReads:
         """The reads of consumers: also of received records, if their topic's visibility says so."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from litemq.broker.replication.uninterrupted import uninterrupted
 from litemq.errors import LiteMQError, NotMasterError, ProtocolError, StorageError
 from litemq.net.request_channel import Answer, RequestChannel
 from litemq.proto.wire_pb2 import (
@@ -21,7 +23,7 @@ from litemq.proto.wire_pb2 import (
 )
 from litemq.storage.replica_store import ReplicaStore
 
-__all__ = ["CopyNeeded", "LogSession"]
+__all__ = ["CopyNeeded", "LogSession", "decoded"]
 
 M = TypeVar("M", bound=Message)
 
@@ -45,7 +47,6 @@ class LogSession:
         self._store = store
         self._channel = channel
         self._group = group
-        self._loop = asyncio.get_running_loop()
         self._number = 0
         self._reported = -1
         self._confirm = 0  # the master's
@@ -89,7 +90,7 @@ class LogSession:
             epochs=[LogEpoch(number=epoch.number, start=epoch.start_offset) for epoch in store.epochs],
         )
         answer = await self._channel.request(Opcode.FOLLOW_LOG, asked.SerializeToString(), timeout=_TIMEOUT_S)
-        begun = _decoded(FollowLogAnswer(), answer)
+        begun = decoded(FollowLogAnswer(), answer)
         if begun.epoch < store.last_epoch:
             raise NotMasterError(
                 f"{self._channel.address} is the master of epoch {begun.epoch}, but the log has epoch "
@@ -101,7 +102,7 @@ class LogSession:
                 f"{store.segment_bytes}: set storage.file_size = {begun.segment_bytes}"
             )
         if not begun.must_copy and begun.begin < store.log_end:
-            await self._loop.run_in_executor(None, store.cut, begun.begin)
+            await uninterrupted(partial(store.cut, begun.begin))
         self._number, self.epoch, self.master_end = begun.session, begun.epoch, begun.log_end
         return begun
 
@@ -127,7 +128,7 @@ class LogSession:
 
     def _append(self, answer: Answer) -> None:
         store = self._store
-        fetched = _decoded(FetchLogAnswer(), answer)
+        fetched = decoded(FetchLogAnswer(), answer)
         if answer.attachment:
             end = store.append_raw(fetched.begin, answer.attachment)
             store.when_flushed(end, self._on_flushed)
@@ -150,7 +151,8 @@ class LogSession:
         self._store.confirmation.advance(min(self._confirm, self._store.flushed_offset))
 
 
-def _decoded(message: M, answer: Answer) -> M:
+def decoded(message: M, answer: Answer) -> M:
+    """Return the header of ``answer`` as ``message``, or raise ``ProtocolError``."""
     try:
         message.ParseFromString(answer.header)
     except DecodeError as error:

@@ -63,6 +63,7 @@ def answer_when_safe(store: Store, caller: Caller, frame: Frame, end: int, heade
     """Answer with ``header`` once the log is confirmed up to ``end``."""
 
     def confirmed(failure: LiteMQError | None) -> None:
+        failure = failure or store.lease_refusal
         if failure is None:
             caller.answer(frame, header)
         else:

@@ -30,6 +30,7 @@ class SendAnswers:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._is_replicated = store.is_replicated
 
     def answer(self, tick: SendTick, offsets: list[int], sent: Sent) -> None:
         """Answer the new requests of ``tick``, whose first records have ``offsets``."""
@@ -46,6 +47,8 @@ class SendAnswers:
 
     def _when_held(self, level: int, end: int, answer: OnFlushed) -> None:
         """Call ``answer`` once ``level`` holds for the records below log offset ``end``."""
+        if self._is_replicated:
+            answer = partial(self._answer_if_leased, answer)
         if level < _DISK:
             answer(None)
         elif level == _DISK:
@@ -53,10 +56,14 @@ class SendAnswers:
         else:
             self._store.when_replicated(end, answer)
 
+    def _answer_if_leased(self, answer: OnFlushed, failure: LiteMQError | None) -> None:
+        """Answer, unless the lease of this master ended meanwhile."""
+        answer(failure or self._store.lease_refusal)
+
     def answer_one(self, caller: Caller, frame: Frame, level: int, sent: Sent) -> None:
         """Answer the only request of a tick, whose records are ``sent``."""
         header = pack_sent_answer(sent.queue_offsets[0] if level else _NO_OFFSET, sent.store_timestamp)
-        if level < _DISK:
+        if level < _DISK and not self._is_replicated:
             caller.answer(frame, header)
         else:
             self._when_held(level, sent.end, partial(_answer_one, caller, frame, header))

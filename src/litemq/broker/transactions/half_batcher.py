@@ -256,11 +256,14 @@ class HalfBatcher:
             elif level == _DISK:
                 flushed.append((request, answer))
             else:
-                request.caller.answer(request.frame, answer)
+                self._answer_all([(request, answer)], None)
         if flushed:
-            self._store.when_flushed(self._store.log_end, partial(_answer_all, flushed))
+            self._store.when_flushed(self._store.log_end, partial(self._answer_all, flushed))
         if replicated:
-            self._store.when_replicated(self._store.log_end, partial(_answer_all, replicated))
+            self._store.when_replicated(self._store.log_end, partial(self._answer_all, replicated))
+
+    def _answer_all(self, answers: list[tuple[_Request, bytes]], failure: LiteMQError | None) -> None:
+        _answer_all(answers, failure or self._store.lease_refusal)
 
 
 def _answer_all(answers: list[tuple[_Request, bytes]], failure: LiteMQError | None) -> None:

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from typing import Final
 
-from litemq.broker.replication.log_session import CopyNeeded, LogSession
-from litemq.errors import LiteMQError, LogDivergedError, StoreFailedError
+from litemq.broker.replication.log_session import LogSession
+from litemq.errors import CorruptStoreError, LiteMQError, LogDivergedError, StoreFailedError
 from litemq.net.client import Peer
-from litemq.storage.replica_store import ReplicaStore
+from litemq.server.replica.directory import ReplicaDirectory
 
 __all__ = ["FollowerRole"]
 
@@ -22,18 +22,20 @@ _LOG = logging.getLogger(__name__)
 class FollowerRole:
     """Follows the master at ``address``."""
 
-    def __init__(self, store: ReplicaStore, address: tuple[str, int], *, group: str, broker_id: str) -> None:
-        self._store = store
+    def __init__(self, directory: ReplicaDirectory, address: tuple[str, int], *, group: str, broker_id: str) -> None:
+        self._directory = directory
         self._address = address
         self._group = group
         self._broker_id = broker_id
+        self._log_start = 0  # of the master
         self._logged = ""
 
-    async def run(self) -> CopyNeeded:
-        """Follow until cancelled. Return only if the master's log has to be copied first.
+    async def run(self) -> None:
+        """Follow until cancelled. If the log cannot be continued, copy the master's first.
 
         Raises:
             LogDivergedError: Confirmed records would have to be cut off: an operator decides.
+            CorruptStoreError: This store is damaged.
             StoreFailedError: This store has failed.
         """
         pause = _FIRST_PAUSE_S
@@ -42,9 +44,9 @@ class FollowerRole:
             peer: Peer | None = None
             try:
                 peer = await Peer.connect(host, port, client_id=self._broker_id, timeout=_CONNECT_S)
-                session = LogSession(self._store, peer, group=self._group)
-                return await session.run()
-            except (LogDivergedError, StoreFailedError):
+                await self._follow(peer)
+                pause = _FIRST_PAUSE_S
+            except (LogDivergedError, CorruptStoreError, StoreFailedError):
                 raise
             except LiteMQError as error:
                 self._log_failure(error)
@@ -53,6 +55,14 @@ class FollowerRole:
                     peer.close()
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MAX_PAUSE_S)
+
+    async def _follow(self, peer: Peer) -> None:
+        """Follow, or copy a part of the log; return if there is more to copy."""
+        directory = self._directory
+        if directory.store is not None:
+            needed = await LogSession(directory.store, peer, group=self._group).run()
+            self._log_start = needed.log_start
+        await directory.copy(peer, self._log_start)
 
     def _log_failure(self, error: LiteMQError) -> None:
         """Log a failure once, not at every try."""

@@ -71,6 +71,7 @@ class MasterRole:
             catch_up_bytes_per_s=config.catch_up_bytes_per_s,
         )
         self._lease = MasterLease(clock)
+        store.has_lease = self._lease.is_valid
         self._lost = asyncio.Event()
         started_at = clock.wall_ms()
         nameservers = [check_address("nameservers", server) for server in config.nameservers]
@@ -166,6 +167,7 @@ class MasterRole:
             wanted = self._in_sync.wanted(self._store.confirm_offset, self._clock.elapsed_ns())
             if wanted is not None:
                 await self._change(wanted)
+            self._shipping.check_replicas()
             await asyncio.sleep(_CHECK_S)
 
     async def _change(self, members: frozenset[bytes]) -> None:

@@ -6,25 +6,23 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from litemq import __version__
 from litemq.broker.broker import Broker
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.clock import SystemClock
-from litemq.errors import NotMasterError, StoreFailedError, UnsupportedFeatureError
+from litemq.errors import NotMasterError, StoreFailedError
 from litemq.net.frame import Frame
 from litemq.net.server import FrameServer, Session
 from litemq.proto.wire_pb2 import ReplicaGroup, ReplicaReport
 from litemq.server.broker_config import BrokerConfig, check_address
-from litemq.server.broker_setup import close_store, frame_limits, store_config, tune_interpreter
+from litemq.server.broker_setup import frame_limits, tune_interpreter
 from litemq.server.heap import trim_heap_regularly
+from litemq.server.replica.directory import ReplicaDirectory
 from litemq.server.replica.follower import FollowerRole
 from litemq.server.replica.group_link import GroupLink
 from litemq.server.replica.master import MasterRole
-from litemq.storage.replica_store import ReplicaStore
 
 __all__ = ["run_replica"]
 
@@ -41,15 +39,11 @@ class _Role(NamedTuple):
 
 async def run_replica(config: BrokerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
     """Serve until ``stop`` is set. Call ``ready`` with the address once others can connect."""
-    loop = asyncio.get_running_loop()
     clock = BrokerClock(SystemClock())
     tune_interpreter()
-    open_store = partial(
-        ReplicaStore, Path(config.data_path), store_config(config), clock, broker_name=config.broker_name
-    )
-    store = await loop.run_in_executor(None, open_store)
+    replica = _Replica(config, clock)
+    await replica.directory.open()
     try:
-        replica = _Replica(config, store, clock)
         server = FrameServer(
             replica.handle,
             software=f"litemq {__version__}",
@@ -61,27 +55,24 @@ async def run_replica(config: BrokerConfig, ready: Callable[[str, int], None], s
             replica.address = (config.reachable_host, address[1])
             ready(*address)
             await replica.run(stop)
-            if store.write_failure is not None:
-                raise StoreFailedError(store.write_failure)
         finally:
             await server.close()
     finally:
-        await loop.run_in_executor(None, close_store, store)
+        await replica.directory.close()
 
 
 class _Replica:
     """A replica, on the event loop on which it is created."""
 
-    def __init__(self, config: BrokerConfig, store: ReplicaStore, clock: BrokerClock) -> None:
+    def __init__(self, config: BrokerConfig, clock: BrokerClock) -> None:
         self._config = config
-        self._store = store
         self._clock = clock
         self._link = GroupLink([check_address("nameservers", each) for each in config.nameservers], self._report)
         self._broker: Broker | None = None
         self._is_stopping = False
         self._failed = asyncio.Event()
         loop = asyncio.get_running_loop()
-        store.on_failure(lambda _reason: loop.call_soon_threadsafe(self._failed.set))
+        self.directory = ReplicaDirectory(config, clock, lambda _: loop.call_soon_threadsafe(self._failed.set))
         self.address = ("", 0)
 
     # Requests -------------------------------------------------------------------------------------
@@ -100,7 +91,7 @@ class _Replica:
         if view is None:
             return "no NameServer has answered yet"
         master = next((each for each in view.replicas if each.store_id == view.holder), None)
-        if view.is_leased and master is not None and master.store_id != self._store.store_id:
+        if view.is_leased and master is not None and master.store_id != self.directory.store_id:
             return f"ask {master.broker_id} at {master.host}:{master.port}"
         return view.obstacle or "there is none yet"
 
@@ -125,6 +116,9 @@ class _Replica:
             self._is_stopping = True
             for task in (roles, *ends, trimming, link):  # a master needs the link to release its lease
                 await _cancelled(task)
+        store = self.directory.store
+        if store is not None and store.write_failure is not None:
+            raise StoreFailedError(store.write_failure)
 
     async def _take_roles(self) -> None:
         role: _Role | None = None
@@ -152,11 +146,11 @@ class _Replica:
 
     def _wanted(self, view: ReplicaGroup) -> _Role | None:
         """Return the role that ``view`` gives this replica; ``None``: it goes on as it is."""
-        me = self._store.store_id
-        if view.holder == me:
-            if not self._store.follows and self._store.last_epoch == view.epoch:
+        store = self.directory.store
+        if view.holder == self.directory.store_id:
+            if store is not None and not store.follows and store.last_epoch == view.epoch:
                 return _Role(view.epoch, is_master=True, address=None)
-            if view.is_leased and view.epoch > self._store.last_epoch:
+            if store is not None and view.is_leased and view.epoch > store.last_epoch:
                 return _Role(view.epoch, is_master=True, address=None)
             return _Role(view.epoch, is_master=False, address=None)  # it was restarted: it waits for an election
         master = next((each for each in view.replicas if each.store_id == view.holder), None)
@@ -164,35 +158,30 @@ class _Replica:
         return _Role(view.epoch, is_master=False, address=address)
 
     def _begin(self, role: _Role, view: ReplicaGroup) -> asyncio.Task[None] | None:
-        config, store = self._config, self._store
-        if role.is_master:
+        config, store = self._config, self.directory.store
+        if role.is_master and store is not None:
             master = MasterRole(config, store, self._link, self._clock, address=self.address, serve=self._serve)
             return asyncio.create_task(master.run(view))
         if role.address is None:
             return None
-        return asyncio.create_task(self._follow(role.address))
-
-    async def _follow(self, address: tuple[str, int]) -> None:
-        config = self._config
-        role = FollowerRole(self._store, address, group=config.broker_name, broker_id=config.broker_id)
-        needed = await role.run()
-        raise UnsupportedFeatureError(f"the master's log begins at {needed.log_start}")
+        follower = FollowerRole(self.directory, role.address, group=config.broker_name, broker_id=config.broker_id)
+        return asyncio.create_task(follower.run())
 
     def _report(self) -> ReplicaReport:
-        config, store = self._config, self._store
+        config, store = self._config, self.directory.store
         host, port = self.address
         return ReplicaReport(
             group=config.broker_name,
-            store_id=store.store_id,
+            store_id=self.directory.store_id,
             broker_id=config.broker_id,
             host=host,
             port=port,
-            last_epoch=store.last_epoch,
-            log_end=store.log_end,
+            last_epoch=store.last_epoch if store is not None else 0,
+            log_end=store.log_end if store is not None else 0,
             wall_ms=self._clock.wall_ms(),
             replicas=config.replicas,
             min_in_sync=config.min_in_sync,
-            segment_bytes=store.segment_bytes,
+            segment_bytes=config.file_size,
             is_stopping=self._is_stopping,
         )
 

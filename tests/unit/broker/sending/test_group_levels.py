@@ -193,3 +193,20 @@ async def test_the_backlog_of_an_absent_follower_does_not_stop_sends(tmp_path: P
             await group.ann.send_halves(half(TWO, number))
         unconfirmed = group.store.log_end - group.store.confirm_offset
         assert unconfirmed > 2 * group.broker.context.limits.max_unconfirmed_bytes
+
+
+@pytest.mark.parametrize("level", [Durability.MEMORY, Durability.DISK, Durability.REPLICAS])
+@pytest.mark.parametrize("count", [1, 40])
+@on_loop
+async def test_a_master_acknowledges_nothing_after_its_lease(tmp_path: Path, level: Durability, count: int) -> None:
+    async with _group(tmp_path) as group, group.all_follow():
+        has_lease = True
+        group.store.has_lease = lambda: has_lease
+        assert (await group.send(records(level=level))).queue_offset == 0
+        has_lease = False
+        sent = [group.send(records(level=level)) for _ in range(count)]
+        for each in sent:
+            with pytest.raises(NotConfirmedError, match="lease"):
+                await each
+        has_lease = True
+        assert (await group.send(records(level=level))).queue_offset == count + 1  # they were written
