@@ -96,6 +96,10 @@ class Session:
             self._connection.pause_reading_for(_OVERLOAD_PAUSE_S)
         self._connection.send(frame[0], frame[1], Flag.ANSWER | Flag.ERROR, encode_failure(error))
 
+    def close(self, reason: LiteMQError) -> None:
+        """Close the connection after writing the pending answers."""
+        self._connection.close(reason)
+
 
 class FrameServer:
     """A TCP server.

@@ -28,6 +28,7 @@ class BrokerConnections:
         self._connect = connect
         self._config = config
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
+        self.on_failure: Callable[[], None] = lambda: None  # a broker cannot be reached: it may have moved
 
     def to(self, broker: str, number: int = 0) -> BrokerConnection:
         """Return connection ``number`` to ``broker``, open or not."""
@@ -41,6 +42,7 @@ class BrokerConnections:
                 return known
 
             connection = BrokerConnection(f"broker {broker!r}", address, self._connect, self._config)
+            connection.on_failure = lambda: self.on_failure()
             self._connections[broker, number] = connection
         return connection
 

@@ -35,6 +35,7 @@ from litemq.proto.wire_pb2 import Opcode, WhyAnswer, WhyRequest
 __all__ = ["ClusterEngine", "open_engine"]
 
 _CLOCK: Final = SystemClock()
+_MIN_REFRESH_S: Final = 0.5  # between two refreshes because of brokers that cannot be reached
 _LOG = logging.getLogger(__name__)
 
 
@@ -59,7 +60,9 @@ class ClusterEngine:
         self._routes = Routes(self._nameservers, self._connections, self._contacts, self._on_route)
         self._producer: Producer | None = None
         self._transactions: ClusterTransactions | None = None
-        self._route_refresh: asyncio.Task[None] | None = None
+        self._refreshing: list[asyncio.Task[None]] = []
+        self._is_outdated = asyncio.Event()  # a broker cannot be reached
+        self._connections.on_failure = self._is_outdated.set
         self.post: Post = _not_open
         self._add_plain: dict[str, AddPlain] = {}
         self.add_plain: Mapping[str, AddPlain] = self._add_plain
@@ -101,16 +104,18 @@ class ClusterEngine:
             self._config, self._connections.ask_with_attachment, self._routes.alive, self._producer
         )
         self.post = self._producer.post  # no method in between: each message takes this path
-        self._route_refresh = asyncio.get_running_loop().create_task(
-            self._refresh_routes(), name="litemq refreshes routes"
-        )
+        loop = asyncio.get_running_loop()
+        self._refreshing = [
+            loop.create_task(self._refresh_routes(), name="litemq refreshes routes"),
+            loop.create_task(self._find_moved_brokers(), name="litemq finds moved brokers"),
+        ]
 
     async def close(self, within: float) -> None:
         if self._producer is not None and self._transactions is not None:
             await asyncio.gather(self._producer.close(within), self._transactions.close(within))
-        if self._route_refresh is not None:
-            self._route_refresh.cancel()
-            await asyncio.gather(self._route_refresh, return_exceptions=True)
+        for task in self._refreshing:
+            task.cancel()
+        await asyncio.gather(*self._refreshing, return_exceptions=True)
         await self._routes.close()
         await asyncio.gather(self._connections.close(), self._nameservers.close())
 
@@ -133,6 +138,17 @@ class ClusterEngine:
                     self._on_topic_gone(topic)
                 except LiteMQError as error:
                     _LOG.info("cannot refresh the route of %s, will retry: %s", topic, error)
+
+    async def _find_moved_brokers(self) -> None:
+        """Refresh the addresses when a broker cannot be reached: its group has another master."""
+        while True:
+            await self._is_outdated.wait()
+            try:
+                await self._contacts.learn_brokers()
+            except LiteMQError as error:
+                _LOG.info("cannot refresh the addresses of brokers, will retry: %s", error)
+            self._is_outdated.clear()
+            await asyncio.sleep(_MIN_REFRESH_S)
 
     def _on_topic_gone(self, topic: str) -> None:
         self._nameservers.forget(topic)

@@ -39,6 +39,7 @@ class BrokerConnection:
         self.channel: Channel | None = None
         self.gave_up = False  # the client closed the last channel: the server may still process requests sent on it
         self.on_open: list[Callable[[], None]] = []
+        self.on_failure: Callable[[], None] = lambda: None  # it was lost, or an attempt to connect failed
         self.failure: LiteMQError | None = None  # why it is not connected
 
     @property
@@ -90,6 +91,7 @@ class BrokerConnection:
         if self.failure is None:
             _LOG.info("cannot connect to %s: %s", self.name, error)
         self.failure = error
+        self.on_failure()
         probing, self._probing = self._probing, []
         for waiter in probing:
             if not waiter.done():
@@ -101,6 +103,8 @@ class BrokerConnection:
                 return  # of an earlier channel
             self.channel = None
         self.failure = reason
+        if not self._closed:
+            self.on_failure()
         if not self._closed and self.on_open:
             self.start_connecting()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from litemq import __version__
 from litemq.broker.broker import Broker
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.clock import SystemClock
-from litemq.errors import NotMasterError, StoreFailedError
+from litemq.errors import ConnectionLostError, NotMasterError, StoreFailedError
 from litemq.net.frame import Frame
 from litemq.net.server import FrameServer, Session
 from litemq.proto.wire_pb2 import ReplicaGroup, ReplicaReport
@@ -85,6 +84,7 @@ class _Replica:
         refusal = NotMasterError(f"this broker is not the master of its group: {self._hint()}")
         for frame in frames:
             session.refuse(frame, refusal)
+        session.close(ConnectionLostError("this broker is not the master"))  # so that the client looks for it
 
     def _hint(self) -> str:
         view = self._link.view
@@ -114,8 +114,12 @@ class _Replica:
             await asyncio.wait([link, roles, *ends], return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._is_stopping = True
-            for task in (roles, *ends, trimming, link):  # a master needs the link to release its lease
-                await _cancelled(task)
+            await _ended(roles)  # first: a master needs the link to release its lease
+            for task in (*ends, trimming, link):
+                await _ended(task)
+        for task in (roles, link):
+            if not task.cancelled():
+                task.result()
         store = self.directory.store
         if store is not None and store.write_failure is not None:
             raise StoreFailedError(store.write_failure)
@@ -138,11 +142,11 @@ class _Replica:
                 wanted = self._wanted(view) if view is not None else None
                 if view is not None and wanted is not None and wanted != role:
                     if task is not None:
-                        await _cancelled(task)
+                        await _ended(task)
                     role, task = wanted, self._begin(wanted, view)
         finally:
             if task is not None:
-                await _cancelled(task)
+                await _ended(task)
 
     def _wanted(self, view: ReplicaGroup) -> _Role | None:
         """Return the role that ``view`` gives this replica; ``None``: it goes on as it is."""
@@ -186,8 +190,7 @@ class _Replica:
         )
 
 
-async def _cancelled(task: asyncio.Task[Any]) -> None:
-    """Cancel ``task``, and wait until it has ended."""
+async def _ended(task: asyncio.Task[Any]) -> None:
+    """Cancel ``task``, and wait until it has ended, in whatever way."""
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    await asyncio.wait([task])

@@ -18,6 +18,7 @@ from litemq.server.broker_config import BrokerConfig
 from support.name_processes import running_nameserver
 from support.on_loop import on_loop
 from support.replica_views import master_of, wait_master
+from support.waiting import eventually
 
 _NAMES = ("a", "b", "c")
 
@@ -106,7 +107,7 @@ async def test_a_follower_names_its_master(tmp_path: Path) -> None:
         port = trio.replicas[master].port
         with pytest.raises(NotMasterError, match=f"ask {master} at 127.0.0.1:{port}"):
             await peer.request(Opcode.LIST_TOPICS, ListTopicsRequest().SerializeToString(), timeout=60)
-        peer.close()
+        await eventually(lambda: not peer.is_open)  # so that the client connects to the master
 
 
 def test_replication_is_refused_unless_asked_for() -> None:
