@@ -50,8 +50,6 @@ class LogSession:
         self._number = 0
         self._reported = -1
         self._confirm = 0  # the master's
-        self.epoch = 0  # the master's; 0 before the handshake
-        self.master_end = 0  # where the master's log ended at its last answer
 
     async def run(self) -> CopyNeeded:
         """Follow until the connection or the session ends, which raises.
@@ -103,7 +101,7 @@ class LogSession:
             )
         if not begun.must_copy and begun.begin < store.log_end:
             await uninterrupted(partial(store.cut, begun.begin))
-        self._number, self.epoch, self.master_end = begun.session, begun.epoch, begun.log_end
+        self._number = begun.session
         return begun
 
     # Records --------------------------------------------------------------------------------------
@@ -132,7 +130,6 @@ class LogSession:
         if answer.attachment:
             end = store.append_raw(fetched.begin, answer.attachment)
             store.when_flushed(end, self._on_flushed)
-        self.master_end = max(fetched.log_end, store.log_end)
         self._confirm = max(self._confirm, fetched.confirm)
         self._advance()
 

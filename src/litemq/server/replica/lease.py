@@ -18,11 +18,9 @@ class MasterLease:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until = 0
-        self._sent_at = 0
 
     def renewed(self, sent_at: int, lease_ms: int) -> None:
         """The cluster store has renewed the lease; the request was sent at ``sent_at`` (ns)."""
-        self._sent_at = max(self._sent_at, sent_at)
         self._until = max(self._until, sent_at + int(lease_ms * _MS * (1 - _MARGIN)))
 
     def end(self) -> None:
