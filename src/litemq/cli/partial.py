@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, TypeVar
@@ -13,16 +13,16 @@ import typer
 from litemq.cli.rendering.exit_codes import EXIT_PARTIAL
 from litemq.errors import PartialAnswerError
 
-__all__ = ["accept_partial", "note_missing", "partial_accepted", "reports_missing"]
+__all__ = ["accept_partial", "note_missing", "note_problems", "partial_accepted", "reports_missing"]
 
 T = TypeVar("T")
-_NOTED: Final[ContextVar[dict[str, str]]] = ContextVar("servers that did not answer, with the reasons")
+_NOTED: Final[ContextVar[set[str]]] = ContextVar("servers that did not answer, and what else is wrong: sentences")
 
 
 @contextmanager
 def reports_missing() -> Iterator[None]:
     """Run a command; at its end, report the servers noted meanwhile on standard error."""
-    missing: dict[str, str] = {}
+    missing: set[str] = set()
     token = _NOTED.set(missing)
     try:
         try:
@@ -32,9 +32,9 @@ def reports_missing() -> Iterator[None]:
                 raise
         if missing:
             sys.stdout.flush()  # the report comes after the output
-            for server, reason in sorted(missing.items()):
+            for sentence in sorted(missing):
                 typer.secho("incomplete", fg="yellow", bold=True, err=True, nl=False)
-                sys.stderr.write(f" {server} does not answer: {reason}\n")
+                sys.stderr.write(f" {sentence}\n")
             raise typer.Exit(EXIT_PARTIAL)
     finally:
         _NOTED.reset(token)
@@ -42,7 +42,12 @@ def reports_missing() -> Iterator[None]:
 
 def note_missing(missing: Mapping[str, str], kind: str = "broker") -> None:
     """Have the servers in ``missing`` reported at the end of the command."""
-    _NOTED.get().update({f"{kind} {name}": reason for name, reason in missing.items()})
+    _NOTED.get().update(f"{kind} {name} does not answer: {reason}" for name, reason in missing.items())
+
+
+def note_problems(of: str, problems: Iterable[str]) -> None:
+    """Have ``problems`` reported at the end of the command; the answer itself is complete."""
+    _NOTED.get().update(f"{of}: {problem}" for problem in problems)
 
 
 @contextmanager

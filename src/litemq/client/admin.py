@@ -9,6 +9,7 @@ from typing import Any, Literal
 from litemq.client.config import ClientConfig
 from litemq.client.engine.archives import ArchivedQueue, ArchiveInfo
 from litemq.client.engine.engine import BrokerInfo, Engine, TopicInfo, WhyInfo
+from litemq.client.engine.replicas import ReplicaGroupInfo
 from litemq.client.engine.topics import CheckSettings, topic_changes, topic_settings
 from litemq.client.group_admin import GroupAdmin
 from litemq.client.messages.detached import DetachedSource
@@ -204,6 +205,14 @@ class AsyncAdmin(GroupAdmin):
             NetworkError: No NameServer can be reached.
         """
         return await self._engine.brokers()
+
+    async def replica_groups(self) -> list[ReplicaGroupInfo]:
+        """Return the replicated groups that the NameServer knows, with their replicas.
+
+        Raises:
+            NetworkError: No NameServer can be reached.
+        """
+        return await self._engine.replica_groups()
 
     async def find(self, topic: str, key: str, *, most: int = 32) -> list[Message]:
         """Return the messages with a key or a message id, oldest first.

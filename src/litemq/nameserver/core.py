@@ -111,6 +111,8 @@ class NameServer:
             Opcode.FETCH_ROUTE: self._fetch_route,
             Opcode.LIST_BROKERS: self._list_brokers,
         }
+        if groups is None:
+            self._services[Opcode.LIST_REPLICA_GROUPS] = lambda _header: b""  # there are none
         for broker in store.brokers():
             self._restore(broker)
 

@@ -46,9 +46,9 @@ class ReplicaReport:
                 )
 
     @property
-    def rank(self) -> tuple[int, int, int, bytes]:
-        """The eligible replica with the highest rank becomes the master."""
-        return self.last_epoch, self.log_end, self.priority, self.store_id
+    def rank(self) -> tuple[int, int, int]:
+        """An eligible replica with the highest rank becomes the master."""
+        return self.last_epoch, self.log_end, self.priority
 
 
 class Obstacle(enum.Enum):
@@ -70,7 +70,8 @@ def elect_master(fact: GroupFact, reports: Sequence[ReplicaReport]) -> GroupFact
     """Return the group's next fact, with its new master, or why it cannot have one.
 
     Of the live members whose clock is right, the master is the one with the highest epoch of the
-    last record, then the highest log end, then the highest priority, then the highest store id.
+    last record, then the highest log end, then the highest priority. Of equals, it is not the last
+    master, which may fail again.
     Silent members leave the in-sync set if at least ``min_in_sync`` others remain. Otherwise the
     set stays as it is: nothing can be confirmed, and every member stays eligible.
     """
@@ -97,7 +98,7 @@ def elect_master(fact: GroupFact, reports: Sequence[ReplicaReport]) -> GroupFact
             f"the clock of each live member is more than {MAX_CLOCK_DEVIATION_MS} ms off: {deviations}. "
             "Set the clocks of their hosts",
         )
-    master = max(eligible, key=lambda report: report.rank)
+    master = max(eligible, key=lambda report: (report.rank, report.store_id != fact.holder, report.store_id))
     members = frozenset(report.store_id for report in alive)
     if len(members) < fact.min_in_sync:
         members = fact.members

@@ -326,6 +326,7 @@ class ReplicaGroups:
         now = self._clock.elapsed_ns()
         view.name, view.version = group.name, group.version
         view.obstacle = "" if view.is_leased else group.obstacle
+        view.configured = max((each.report.replicas for each in group.replicas.values()), default=0)
         for store_id, each in sorted(group.replicas.items(), key=lambda item: item[1].report.broker_id):
             report = each.report
             view.replicas.append(

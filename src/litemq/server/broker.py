@@ -15,9 +15,15 @@ from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.clock import SystemClock
 from litemq.errors import StoreFailedError
 from litemq.net.server import FrameServer
-from litemq.proto.wire_pb2 import BrokerFacts, TopicQueues
 from litemq.server.broker_config import BrokerConfig, check_address
-from litemq.server.broker_setup import broker_limits, close_store, frame_limits, store_config, tune_interpreter
+from litemq.server.broker_setup import (
+    broker_facts,
+    broker_limits,
+    close_store,
+    frame_limits,
+    store_config,
+    tune_interpreter,
+)
 from litemq.server.heap import trim_heap_regularly
 from litemq.server.registration import Registration
 from litemq.server.replica.replica import run_replica
@@ -29,10 +35,18 @@ _REGISTER_TIMEOUT_S: Final = 0.5
 _LOG = logging.getLogger(__name__)
 
 
-async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
-    """Serve until ``stop`` is set. Call ``ready`` with the address once clients can connect."""
+async def run_broker(
+    config: BrokerConfig,
+    ready: Callable[[str, int], None],
+    stop: asyncio.Event,
+    on_master: Callable[[int], None] = lambda _epoch: None,
+) -> None:
+    """Serve until ``stop`` is set. Call ``ready`` with the address once clients can connect.
+
+    A replica calls ``on_master`` with the epoch when it becomes the master of its group.
+    """
     if config.replicas > 1:
-        await run_replica(config, ready, stop)
+        await run_replica(config, ready, stop, on_master)
         return
     loop = asyncio.get_running_loop()
     clock = BrokerClock(SystemClock())
@@ -43,21 +57,10 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
         started_at = clock.wall_ms()
         address = ("", 0)
 
-        def facts() -> BrokerFacts:
-            return BrokerFacts(
-                name=config.broker_name,
-                host=config.reachable_host,
-                port=address[1],
-                started_at=started_at,
-                default_durability=config.default_durability,
-                topics=[
-                    TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities)
-                    for topic in broker.topics
-                ],
-                software=f"litemq {__version__}",
-            )
-
-        registration = Registration([check_address("nameservers", server) for server in config.nameservers], facts)
+        registration = Registration(
+            [check_address("nameservers", server) for server in config.nameservers],
+            lambda: broker_facts(config, broker, address[1], started_at),
+        )
         identity = BrokerIdentity(config.broker_name, config.zone)
         broker = Broker(store, clock, broker_limits(config), announcer=registration, identity=identity)
         failed = asyncio.Event()

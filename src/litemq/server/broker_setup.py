@@ -6,15 +6,18 @@ import gc
 import logging
 import sys
 
+from litemq import __version__
+from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
 from litemq.errors import DiskFullError
 from litemq.net.server import ServerLimits
+from litemq.proto.wire_pb2 import BrokerFacts, TopicQueues
 from litemq.server.broker_config import BrokerConfig
 from litemq.server.descriptors import connection_limits
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 
-__all__ = ["broker_limits", "close_store", "frame_limits", "store_config", "tune_interpreter"]
+__all__ = ["broker_facts", "broker_limits", "close_store", "frame_limits", "store_config", "tune_interpreter"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,6 +49,23 @@ def broker_limits(config: BrokerConfig) -> BrokerLimits:
         check_every_ms=config.check_every_ms,
         max_checks=config.max_checks,
         max_half_bytes=config.max_half_bytes,
+    )
+
+
+def broker_facts(config: BrokerConfig, broker: Broker, port: int, started_at: int, *, epoch: int = 0) -> BrokerFacts:
+    """Return what NameServers publish of a broker; ``epoch`` is that of a group's master."""
+    return BrokerFacts(
+        name=config.broker_name,
+        host=config.reachable_host,
+        port=port,
+        started_at=started_at,
+        default_durability=config.default_durability,
+        topics=[
+            TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities)
+            for topic in broker.topics
+        ],
+        software=f"litemq {__version__}",
+        epoch=epoch,
     )
 
 

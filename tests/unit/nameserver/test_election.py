@@ -46,6 +46,13 @@ def test_order_of_the_criteria(better: dict[str, Any], worse: dict[str, Any]) ->
     assert _elected(_report(A), _report(B)).holder == B  # the store id decides at last
 
 
+def test_of_equals_the_last_master_is_not_elected_again() -> None:
+    for last in (A, B, C):
+        assert _elected(_report(A), _report(B), _report(C), fact=replace(FACT, holder=last)).holder != last
+    ahead = _report(A, log_end=101)
+    assert _elected(ahead, _report(B), _report(C)).holder == A  # the others lack records
+
+
 def test_silent_members_leave_the_set_unless_it_gets_too_small() -> None:
     assert _elected(_report(A), _report(B)).members == frozenset({A, B})
     assert _elected(_report(A), _report(B), _report(C, is_alive=False)).members == frozenset({A, B})

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from litemq.cli.connecting import ClientFile, Url, client_settings, with_client
 from litemq.cli.nouns import new_noun
-from litemq.cli.partial import accept_partial, note_missing
+from litemq.cli.partial import accept_partial, note_missing, note_problems
 from litemq.cli.rendering.brokers import BROKER_COLUMNS, broker_row
 from litemq.cli.rendering.output import Format, OutputFormat, counted, plain, write_rows, write_value
+from litemq.cli.rendering.replicas import REPLICA_COLUMNS, group_value, replica_rows
 from litemq.errors import LiteMQError
 
 if TYPE_CHECKING:
@@ -30,17 +31,23 @@ def cluster() -> None:
 
 @app.command("status")
 def status(url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
-    """Show NameServers, brokers, and totals of topics, groups, lag and dead letters.
+    """Show NameServers, brokers, replicas, and totals of topics, groups, lag and dead letters.
 
-    Exits with 8 if a NameServer or a broker does not answer.
+    Exits with 8 if a NameServer or a broker does not answer, a replicated group has no master, or a
+    replica is missing or not in sync.
     """
     address, settings = client_settings(url, config)
 
     async def use(mq: AsyncClient) -> dict[str, Any]:
         # The totals need a broker; the list of brokers tells why there is none.
-        nameservers, brokers = await asyncio.gather(_nameservers(address, settings), mq.admin.brokers())
+        nameservers, brokers, replicated = await asyncio.gather(
+            _nameservers(address, settings), mq.admin.brokers(), mq.admin.replica_groups()
+        )
         facts: dict[str, Any] = {"nameservers": nameservers, "brokers": [broker_row(each) for each in brokers]}
+        facts["replica_groups"] = [group_value(each) for each in replicated]
         note_missing({each.name: each.problem for each in brokers if each.problem})
+        for group in replicated:
+            note_problems(f"group {group.name}", group.problems)
         if any(not each.problem for each in brokers):
             topics = await accept_partial(mq.admin.topics())
             groups = await accept_partial(mq.admin.groups())
@@ -56,6 +63,9 @@ def status(url: Url = None, config: ClientFile = None, output: Format = OutputFo
     write_rows(facts["nameservers"], ["nameserver", "state", "brokers"], output, none="memory:// has no NameServers.")
     sys.stdout.write("\n")
     write_rows(facts["brokers"], BROKER_COLUMNS, output, none="There are no brokers. Start one with: litemq broker")
+    if facts["replica_groups"]:
+        sys.stdout.write("\n")
+        write_rows(replica_rows(facts["replica_groups"]), REPLICA_COLUMNS, output, none="")
     if "topics" in facts:
         sys.stdout.write(
             f"\n{counted(facts['topics'], 'topic')} with {counted(facts['queues'], 'queue')}, "

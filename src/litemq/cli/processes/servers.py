@@ -19,12 +19,13 @@ def serve_broker(chosen: Mapping[str, ResolvedSetting], level: Level, parent_lin
     config: BrokerConfig = build(BROKER, chosen)
     from litemq.server.broker import run_broker  # late, so that an invalid setting is reported quickly
 
+    link = parent_link or ParentLink()
     serve(
-        config.broker_name,
-        lambda ready, stop: run_broker(config, ready, stop),
+        config.broker_name if config.replicas == 1 else config.broker_id,
+        lambda ready, stop: run_broker(config, ready, stop, lambda epoch: link.report(master=epoch)),
         level=level,
         shutdown_timeout_ms=config.shutdown_timeout_ms,
-        parent_link=parent_link,
+        parent_link=link,
     )
 
 

@@ -15,9 +15,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, Protocol
 
 from litemq import errors
 from litemq.cli.processes.serving import STOPPING_SIGNALS
@@ -25,7 +25,7 @@ from litemq.cli.rendering.exit_codes import EXIT_INTERRUPTED
 from litemq.cli.rendering.logs import Level
 from litemq.errors import LiteMQError
 
-__all__ = ["REPEATED", "Child", "caught_signals", "read_signals", "supervise"]
+__all__ = ["REPEATED", "Child", "Reporter", "caught_signals", "read_signals", "supervise"]
 
 
 # Closing a terminal sends SIGHUP twice, from the shell and from the kernel: no request to exit
@@ -55,6 +55,7 @@ class Child:
         self.name = name
         self.address: tuple[str, int] | None = None
         self.error: LiteMQError | None = None
+        self.master_epoch = 0  # of a replica that was the master
         self._received = b""
         self.line, other = socket.socketpair()
         # -P: do not import modules from the current directory by accident.
@@ -94,17 +95,22 @@ class Child:
             facts = json.loads(line)
             if "error" in facts:
                 self.error = _error(facts["error"], f"{self.name}: {facts['message']}")
+            elif "master" in facts:
+                self.master_epoch = facts["master"]
             else:
                 self.address = (facts["host"], facts["port"])
         return bool(data)
+
+    def was_killed(self) -> bool:
+        """Wait for the child to exit, and return whether SIGKILL ended it."""
+        return self.process.wait() == -signal.SIGKILL
 
     def exit_error(self) -> LiteMQError:
         """Wait for the child to exit, and return the reason."""
         code = self.process.wait()
         cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        killed = code == -signal.SIGKILL
         return self.error or LiteMQError(
-            f"{self.name} exited unexpectedly with {cause}{_AFTER_A_KILL if killed else ''}"
+            f"{self.name} exited unexpectedly with {cause}{_AFTER_A_KILL if self.was_killed() else ''}"
         )
 
 
@@ -113,11 +119,26 @@ def _error(name: str, message: str) -> LiteMQError:
     return cls(message) if issubclass(cls, LiteMQError) and cls.__init__ is Exception.__init__ else LiteMQError(message)
 
 
-def supervise(start: Sequence[Callable[[], Child]], *, ready: Callable[[list[Child]], None], shutdown_s: float) -> None:
+class Reporter(Protocol):
+    """What the user reads of the children."""
+
+    def ready(self, children: Sequence[Child]) -> None:
+        """All children are ready for the first time."""
+
+    def reported(self, children: Sequence[Child]) -> None:
+        """A child reported something, after all were ready."""
+
+    def restarted(self, child: Child) -> None:
+        """A killed child was started again."""
+
+
+def supervise(
+    start: Sequence[Callable[[], Child]], reporter: Reporter, *, restarted: Collection[int], shutdown_s: float
+) -> None:
     """Run children until the first signal, then stop them in reverse order.
 
     The second signal kills them. If a child exits unexpectedly, stop the others and raise its
-    error.
+    error; but those in ``restarted``, by index, are started again after a SIGKILL.
     """
     children: list[Child] = []
     with caught_signals() as signalled, selectors.DefaultSelector() as selector:
@@ -127,7 +148,7 @@ def supervise(start: Sequence[Callable[[], Child]], *, ready: Callable[[list[Chi
                 children.append(one())
                 selector.register(children[-1].line, selectors.EVENT_READ, children[-1])
             children[0].begin()
-            failure = _watch(selector, children, ready)
+            failure = _watch(selector, children, reporter, {number: start[number] for number in restarted})
             _stop(selector, children, shutdown_s)
         finally:
             for child in children:
@@ -139,7 +160,10 @@ def supervise(start: Sequence[Callable[[], Child]], *, ready: Callable[[list[Chi
 
 
 def _watch(
-    selector: selectors.BaseSelector, children: list[Child], ready: Callable[[list[Child]], None]
+    selector: selectors.BaseSelector,
+    children: list[Child],
+    reporter: Reporter,
+    restarted: Mapping[int, Callable[[], Child]],
 ) -> LiteMQError | None:
     """Start the children one after another; return when a signal arrives or a child exits."""
     started = 1
@@ -150,14 +174,25 @@ def _watch(
                 sys.stderr.write("stopping; press Ctrl-C again to exit immediately\n")
                 sys.stderr.flush()
                 return None
-            if not key.data.receive():
-                selector.unregister(key.data.line)
-                return key.data.exit_error()
+            child = key.data
+            if not child.receive():
+                selector.unregister(child.line)
+                number = children.index(child)
+                # One that was never ready would fail again.
+                if number not in restarted or child.address is None or not child.was_killed():
+                    return child.exit_error()
+                child.line.close()
+                children[number] = restarted[number]()
+                selector.register(children[number].line, selectors.EVENT_READ, children[number])
+                children[number].begin()
+                reporter.restarted(children[number])
+            elif started > len(children):
+                reporter.reported(children)
         if started <= len(children) and children[started - 1].address:
             if started < len(children):
                 children[started].begin()
             else:
-                ready(children)
+                reporter.ready(children)
             started += 1
 
 

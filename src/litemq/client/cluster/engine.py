@@ -16,6 +16,7 @@ from litemq.client.cluster.groups import ClusterGroups
 from litemq.client.cluster.jobs import ClusterJobs
 from litemq.client.cluster.nameservers import NameServers
 from litemq.client.cluster.reading import ClusterReader
+from litemq.client.cluster.replicas import describe_replicas
 from litemq.client.cluster.routes import Routes
 from litemq.client.cluster.sending.producer import Producer
 from litemq.client.cluster.timers import ClusterTimers
@@ -24,6 +25,7 @@ from litemq.client.cluster.transactions import ClusterTransactions
 from litemq.client.config import ClientConfig
 from litemq.client.engine.engine import AddPlain, BrokerInfo, Post, WhyInfo
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
+from litemq.client.engine.replicas import ReplicaGroupInfo
 from litemq.client.engine.routes import Route
 from litemq.client.messages.outgoing import SendReceipt
 from litemq.client.transport.channel import Connect
@@ -196,6 +198,9 @@ class ClusterEngine:
             for state in states
             for facts in (state.facts,)
         ]
+
+    async def replica_groups(self) -> list[ReplicaGroupInfo]:
+        return [describe_replicas(view) for view in await self._nameservers.replica_groups()]
 
     async def groups(self) -> list[GroupSummary]:
         return await self._groups.summaries(await self.survey())

@@ -12,7 +12,15 @@ from litemq.client.engine.routes import BrokerAddress, Route
 from litemq.client.transport.channel import Connect
 from litemq.client.transport.connection import BrokerConnection
 from litemq.errors import ConnectionLostError, NoRouteError, RequestTimeoutError
-from litemq.proto.wire_pb2 import BrokersAnswer, BrokerState, Opcode, RouteAnswer, TopicRequest
+from litemq.proto.wire_pb2 import (
+    BrokersAnswer,
+    BrokerState,
+    Opcode,
+    ReplicaGroup,
+    ReplicaGroupsAnswer,
+    RouteAnswer,
+    TopicRequest,
+)
 from litemq.types import Durability
 
 __all__ = ["NameServers"]
@@ -108,6 +116,11 @@ class NameServers:
         """Return all brokers that the NameServer knows."""
         answer = await self._ask(Opcode.LIST_BROKERS, b"", self._config.request_timeout_ms / 1000)
         return list(BrokersAnswer.FromString(answer).brokers)
+
+    async def replica_groups(self) -> list[ReplicaGroup]:
+        """Return all replicated groups that the NameServer knows."""
+        answer = await self._ask(Opcode.LIST_REPLICA_GROUPS, b"", self._config.request_timeout_ms / 1000)
+        return list(ReplicaGroupsAnswer.FromString(answer).groups)
 
     async def _ask(self, opcode: int, header: bytes, within: float) -> bytes:
         """Ask one NameServer after another, until one answers; they all know the same."""

@@ -14,6 +14,7 @@ from litemq.client.admin import AsyncAdmin
 from litemq.client.engine.archives import ArchiveInfo
 from litemq.client.engine.engine import BrokerInfo, TopicInfo, WhyInfo
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
+from litemq.client.engine.replicas import ReplicaGroupInfo
 from litemq.client.sync.loop_thread import LoopThread
 from litemq.client.sync.messages import SyncMessage
 from litemq.errors import PartialAnswerError
@@ -201,6 +202,14 @@ class Admin:
             NetworkError: No NameServer can be reached.
         """
         return self._thread.run(self._wrapped.brokers())
+
+    def replica_groups(self) -> list[ReplicaGroupInfo]:
+        """Return the replicated groups that the NameServer knows, with their replicas.
+
+        Raises:
+            NetworkError: No NameServer can be reached.
+        """
+        return self._thread.run(self._wrapped.replica_groups())
 
     def find(self, topic: str, key: str, *, most: int = 32) -> list[SyncMessage]:
         """Return the messages with a key or a message id, oldest first.

@@ -7,7 +7,14 @@ import logging
 from typing import Final
 
 from litemq.broker.replication.log_session import LogSession
-from litemq.errors import CorruptStoreError, LiteMQError, LogDivergedError, StoreFailedError
+from litemq.errors import (
+    ConnectionLostError,
+    CorruptStoreError,
+    LiteMQError,
+    LogDivergedError,
+    NotMasterError,
+    StoreFailedError,
+)
 from litemq.net.client import Peer
 from litemq.server.replica.directory import ReplicaDirectory
 
@@ -68,4 +75,6 @@ class FollowerRole:
         """Log a failure once, not at every try."""
         if str(error) != self._logged:
             self._logged = str(error)
-            _LOG.warning("does not follow the master at %s:%d, retrying: %s", *self._address, error)
+            is_expected = isinstance(error, (ConnectionLostError, NotMasterError))  # until the next election
+            level = logging.INFO if is_expected else logging.WARNING
+            _LOG.log(level, "does not follow the master at %s:%d, retrying: %s", *self._address, error)

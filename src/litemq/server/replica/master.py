@@ -8,15 +8,14 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from litemq import __version__
 from litemq.broker.broker import Broker, BrokerIdentity
 from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
 from litemq.broker.replication.shipping import Shipping
 from litemq.clock import Clock
 from litemq.errors import LiteMQError, MasterLeaseLostError, NotMasterError
-from litemq.proto.wire_pb2 import BrokerFacts, ChangeInSyncRequest, RenewMasterRequest, ReplicaGroup, TopicQueues
+from litemq.proto.wire_pb2 import ChangeInSyncRequest, RenewMasterRequest, ReplicaGroup
 from litemq.server.broker_config import BrokerConfig, check_address
-from litemq.server.broker_setup import broker_limits
+from litemq.server.broker_setup import broker_facts, broker_limits
 from litemq.server.registration import Registration
 from litemq.server.replica.group_link import GroupLink
 from litemq.server.replica.lease import MasterLease
@@ -40,14 +39,14 @@ class MasterRole:
         link: GroupLink,
         clock: Clock,
         *,
-        address: tuple[str, int],
+        port: int,
         serve: Callable[[Broker | None], None],
     ) -> None:
         self._config = config
         self._store = store
         self._link = link
         self._clock = clock
-        self._address = address
+        self._port = port
         self._serve = serve
 
     async def run(self, elected: ReplicaGroup) -> None:
@@ -75,7 +74,9 @@ class MasterRole:
         self._lost = asyncio.Event()
         started_at = clock.wall_ms()
         nameservers = [check_address("nameservers", server) for server in config.nameservers]
-        registration = Registration(nameservers, lambda: self._facts(broker, started_at))
+        registration = Registration(
+            nameservers, lambda: broker_facts(config, broker, self._port, started_at, epoch=self._epoch)
+        )
         broker = Broker(
             store,
             clock,
@@ -100,23 +101,6 @@ class MasterRole:
                 task.cancel()
             await asyncio.wait([registering, *keeping])
             await self._release()
-
-    def _facts(self, broker: Broker, started_at: int) -> BrokerFacts:
-        config = self._config
-        host, port = self._address
-        return BrokerFacts(
-            name=config.broker_name,
-            host=host,
-            port=port,
-            started_at=started_at,
-            default_durability=config.default_durability,
-            topics=[
-                TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities)
-                for topic in broker.topics
-            ],
-            software=f"litemq {__version__}",
-            epoch=self._epoch,
-        )
 
     async def _replaced(self) -> None:
         """Wait until another epoch has begun, or the lease is definitely lost."""

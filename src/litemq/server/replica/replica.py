@@ -36,11 +36,19 @@ class _Role(NamedTuple):
     address: tuple[str, int] | None
 
 
-async def run_replica(config: BrokerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
-    """Serve until ``stop`` is set. Call ``ready`` with the address once others can connect."""
+async def run_replica(
+    config: BrokerConfig,
+    ready: Callable[[str, int], None],
+    stop: asyncio.Event,
+    on_master: Callable[[int], None] = lambda _epoch: None,
+) -> None:
+    """Serve until ``stop`` is set. Call ``ready`` with the address once others can connect.
+
+    ``on_master`` is called with the epoch when this replica becomes the master.
+    """
     clock = BrokerClock(SystemClock())
     tune_interpreter()
-    replica = _Replica(config, clock)
+    replica = _Replica(config, clock, on_master)
     await replica.directory.open()
     try:
         server = FrameServer(
@@ -63,10 +71,11 @@ async def run_replica(config: BrokerConfig, ready: Callable[[str, int], None], s
 class _Replica:
     """A replica, on the event loop on which it is created."""
 
-    def __init__(self, config: BrokerConfig, clock: BrokerClock) -> None:
+    def __init__(self, config: BrokerConfig, clock: BrokerClock, on_master: Callable[[int], None]) -> None:
         self._config = config
         self._clock = clock
         self._link = GroupLink([check_address("nameservers", each) for each in config.nameservers], self._report)
+        self._on_master = on_master
         self._broker: Broker | None = None
         self._is_stopping = False
         self._failed = asyncio.Event()
@@ -102,6 +111,8 @@ class _Replica:
 
     def _serve(self, broker: Broker | None) -> None:
         self._broker = broker
+        if broker is not None and self.directory.store is not None:
+            self._on_master(self.directory.store.last_epoch)
 
     # The role -------------------------------------------------------------------------------------
 
@@ -164,7 +175,7 @@ class _Replica:
     def _begin(self, role: _Role, view: ReplicaGroup) -> asyncio.Task[None] | None:
         config, store = self._config, self.directory.store
         if role.is_master and store is not None:
-            master = MasterRole(config, store, self._link, self._clock, address=self.address, serve=self._serve)
+            master = MasterRole(config, store, self._link, self._clock, port=self.address[1], serve=self._serve)
             return asyncio.create_task(master.run(view))
         if role.address is None:
             return None

@@ -1,0 +1,50 @@
+"""Output of replicated groups: one row per replica."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from litemq.client.engine.replicas import ReplicaGroupInfo, ReplicaInfo
+
+__all__ = ["REPLICA_COLUMNS", "group_value", "replica_rows"]
+
+REPLICA_COLUMNS: Final = ("group", "epoch", "replica", "address", "role", "state", "log_end")
+
+
+def group_value(group: ReplicaGroupInfo) -> dict[str, object]:
+    """Return a group for JSON and YAML."""
+    return {
+        "group": group.name,
+        "epoch": group.epoch,
+        "master": group.master.broker_id if group.master else None,
+        "min_in_sync": group.min_in_sync,
+        "replicas": [_replica(each) for each in group.replicas],
+        "problems": group.problems,
+    }
+
+
+def replica_rows(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, object]]:
+    """Return a table's rows, of the values of groups: one per replica."""
+    return [
+        {"group": group["group"], "epoch": group["epoch"], **replica}
+        for group in groups
+        for replica in group["replicas"]
+    ]
+
+
+def _replica(replica: ReplicaInfo) -> dict[str, object]:
+    return {
+        "replica": replica.broker_id,
+        "address": replica.address,
+        "role": "master" if replica.is_master else "follower",
+        "state": _state(replica),
+        "log_end": replica.log_end,
+    }
+
+
+def _state(replica: ReplicaInfo) -> str:
+    if not replica.alive:
+        return "silent"
+    return "in sync" if replica.in_sync else "catching up"

@@ -1,0 +1,36 @@
+"""What is wrong with a replicated group, in sentences."""
+
+from litemq.client.engine.replicas import ReplicaGroupInfo, ReplicaInfo
+
+
+def _replica(broker_id: str, *, is_master: bool = False, in_sync: bool = True, alive: bool = True) -> ReplicaInfo:
+    return ReplicaInfo(broker_id, "host:1", is_master, in_sync, alive, 1, 100, 2_500)
+
+
+def _group(*replicas: ReplicaInfo, obstacle: str = "") -> ReplicaGroupInfo:
+    in_sync = sum(each.in_sync for each in replicas)
+    return ReplicaGroupInfo("orders", 1, 3, 2, in_sync, replicas, obstacle)
+
+
+def test_a_healthy_group_has_no_problem() -> None:
+    group = _group(_replica("a", is_master=True), _replica("b"), _replica("c"))
+    assert group.problems == []
+    assert group.master == group.replicas[0]
+
+
+def test_each_problem_is_a_sentence() -> None:
+    assert _group(_replica("a", is_master=True), _replica("b", alive=False), _replica("c")).problems == [
+        "b has not reported for 2.5 s"
+    ]
+    assert _group(_replica("a", is_master=True), _replica("b", in_sync=False), _replica("c")).problems == [
+        "b is not in sync"
+    ]
+    assert _group(_replica("a", is_master=True), _replica("b")).problems == [
+        "2 of 3 replicas have reported to this NameServer"
+    ]
+    assert _group(_replica("a"), _replica("b", alive=False), _replica("c", alive=False), obstacle="why").problems == [
+        "it has no master: why",
+        "b has not reported for 2.5 s",
+        "c has not reported for 2.5 s",
+        "1 of 2 required replicas are in sync and alive: nothing is confirmed",
+    ]
