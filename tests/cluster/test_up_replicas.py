@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 from pathlib import Path
 
@@ -17,16 +18,21 @@ _LEASE = {"LITEMQ_NAMESERVER_MASTER_LEASE": "1s", "LITEMQ_UP_PORT": "0"}
 
 
 def test_sends_go_on_after_a_kill_of_the_printed_master(tmp_path: Path) -> None:
-    with up(tmp_path, "--replicas", "3", "--experimental", **_LEASE) as (command, environment):
+    """The README shows these commands, and the line that names the master."""
+    shown = (Path(__file__).parents[2] / "README.md").read_text().split("```console\n")[2].partition("```")[0]
+    typed, named, kill, again = shown.splitlines()
+    with up(tmp_path, *typed.split()[3:], **_LEASE) as (command, environment):
         said = next(line for line in command.printed if line.startswith("The master is"))
+        assert re.sub(r"\d+", "N", said) == re.sub(r"\d+", "N", named)
+        assert said.endswith(re.sub(r"\d+$", said.split()[-1], kill.removeprefix("$ ")))
         killed = re.fullmatch(r"The master is (replica-\d), pid (\d+)\. .*: kill -9 \2", said)
         assert killed is not None
         litemq("message", "send", "orders", "before", cwd=tmp_path, environment=environment)
         os.kill(int(killed[2]), signal.SIGKILL)
-        litemq("message", "send", "orders", "after", cwd=tmp_path, environment=environment)
+        litemq(*shlex.split(again)[2:], cwd=tmp_path, environment=environment)
         command.wait_for(f"{killed[1]} was killed: started it again, pid ")
         found = litemq("message", "tail", "orders", "--no-follow", cwd=tmp_path, environment=environment).stdout
-        assert [line.split()[-1] for line in found.splitlines()] == ["before", "after"]
+        assert [line.split()[-1] for line in found.splitlines()] == ["before", "2}"]
 
         def status() -> int:
             return litemq("cluster", "status", cwd=tmp_path, check=False, environment=environment).returncode
@@ -35,7 +41,7 @@ def test_sends_go_on_after_a_kill_of_the_printed_master(tmp_path: Path) -> None:
         assert command.stop() == 0
     with up(tmp_path, "--experimental", **_LEASE) as (command, environment):  # as many as before
         shown = litemq("message", "tail", "orders", "--no-follow", cwd=tmp_path, environment=environment).stdout
-        assert "after" in shown
+        assert '{"id": 2}' in shown
         assert command.stop() == 0
     for arguments in (("--replicas", "2"), ("--brokers", "1"), ("--replicas", "4")):
         refused = litemq("up", *arguments, "--experimental", cwd=tmp_path, check=False)
