@@ -7,7 +7,7 @@ import asyncio
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import BrokersAnswer, Opcode, ReplicaGroup, ReplicaGroupsAnswer
 
-__all__ = ["master_of", "wait_master"]
+__all__ = ["master_of", "wait_master", "wait_no_master"]
 
 
 async def wait_master(nameserver: int, epoch: int, members: int = 3) -> ReplicaGroup:
@@ -21,6 +21,20 @@ async def wait_master(nameserver: int, epoch: int, members: int = 3) -> ReplicaG
             for view in ReplicaGroupsAnswer.FromString(answer.header).groups:
                 has_master = view.is_leased and view.epoch >= epoch and view.epoch in registered
                 if has_master and len(view.members) == members:
+                    return view
+            await asyncio.sleep(0.02)
+    finally:
+        peer.close()
+
+
+async def wait_no_master(nameserver: int) -> ReplicaGroup:
+    """Wait until a group has no master."""
+    peer = await Peer.connect("127.0.0.1", nameserver, client_id="tests")
+    try:
+        while True:
+            answer = await peer.request(Opcode.LIST_REPLICA_GROUPS, b"", timeout=60)
+            for view in ReplicaGroupsAnswer.FromString(answer.header).groups:
+                if not view.is_leased:
                     return view
             await asyncio.sleep(0.02)
     finally:

@@ -56,6 +56,7 @@ _SEND: Final = int(Opcode.SEND)
 _NAMESERVER_OPCODES: Final = {
     *range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1),
     *range(Opcode.REPORT_REPLICA, Opcode.LIST_REPLICA_GROUPS + 1),
+    *range(Opcode.HAND_OVER, Opcode.ELECT_UNCLEAN + 1),
 }
 _LOG = logging.getLogger(__name__)
 
@@ -136,10 +137,13 @@ class Broker:
 
         self._calls = {opcode: handler.call for opcode, handler in self.handlers.items()}
 
-    def ship(self, shipping: Shipping) -> None:
-        """Serve the followers of this broker, which is the master of a replicated group."""
+    def ship(self, shipping: Shipping, *more: Handler) -> None:
+        """Serve the followers of this broker, which is the master of a replicated group.
+
+        ``more`` are the requests of its operators.
+        """
         self._shipping = shipping
-        self.handlers = HandlerTable((*self.handlers.values(), *shipping.handlers))
+        self.handlers = HandlerTable((*self.handlers.values(), *shipping.handlers, *more))
         self._calls = {opcode: handler.call for opcode, handler in self.handlers.items()}
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from litemq.client.config import ClientConfig
 from litemq.client.engine.archives import ArchivedQueue, ArchiveInfo
 from litemq.client.engine.engine import BrokerInfo, Engine, TopicInfo, WhyInfo
-from litemq.client.engine.replicas import ReplicaGroupInfo
+from litemq.client.engine.replicas import MasterSwitch, ReplicaGroupInfo
 from litemq.client.engine.topics import CheckSettings, topic_changes, topic_settings
 from litemq.client.group_admin import GroupAdmin
 from litemq.client.messages.detached import DetachedSource
@@ -213,6 +213,23 @@ class AsyncAdmin(GroupAdmin):
             NetworkError: No NameServer can be reached.
         """
         return await self._engine.replica_groups()
+
+    async def switch_master(self, group: str, replica: str = "") -> MasterSwitch:
+        """Make another replica of a group its master. Clients continue there.
+
+        The master stops accepting requests, waits until the next one has everything, and hands
+        over. If that takes longer than a second, it goes on.
+
+        Args:
+            group: The ``broker_name`` of the group.
+            replica: The ``broker_id`` of the next master; default: the one that has most.
+
+        Raises:
+            InvalidArgumentError: There is no such group or replica.
+            ChangeRefusedError: The replica cannot become the master now, or not in time.
+            NetworkError: A server cannot be reached.
+        """
+        return await self._engine.switch_master(group, replica)
 
     async def find(self, topic: str, key: str, *, most: int = 32) -> list[Message]:
         """Return the messages with a key or a message id, oldest first.

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from google.protobuf.message import DecodeError
@@ -19,11 +20,12 @@ from litemq.clock import Clock
 from litemq.errors import ChangeRefusedError, InvalidArgumentError, LiteMQError, OverloadedError, ProtocolError
 from litemq.nameserver.cluster_store.groups import MAX_GROUPS, STORE_ID_BYTES, GroupFact, GroupState, GroupStore
 from litemq.nameserver.config import NameServerLimits
-from litemq.nameserver.election import NoMaster, elect_master
+from litemq.nameserver.election import MAX_CLOCK_DEVIATION_MS, NoMaster, elect_master
 from litemq.nameserver.election import ReplicaReport as Candidate
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     ChangeInSyncRequest,
+    HandOverRequest,
     Opcode,
     RenewMasterAnswer,
     RenewMasterRequest,
@@ -93,6 +95,7 @@ class ReplicaGroups:
             Opcode.RENEW_MASTER: self._renew,
             Opcode.CHANGE_IN_SYNC: self._change,
             Opcode.LIST_REPLICA_GROUPS: self._list,
+            Opcode.HAND_OVER: self._hand_over,
         }
 
     @property
@@ -203,6 +206,32 @@ class ReplicaGroups:
 
     async def _change(self, _caller: Caller, frame: Frame) -> bytes:
         asked = ChangeInSyncRequest.FromString(frame.header)
+        fact = await self._fact_of(asked)
+        after = await self._store.change(fact, replace(fact, members=frozenset(asked.members)))
+        return _view_of(GroupState(after, is_leased=True)).SerializeToString()
+
+    async def _hand_over(self, _caller: Caller, frame: Frame) -> bytes:
+        """Begin the next epoch for a master that has stopped, with its successor as the master."""
+        asked = HandOverRequest.FromString(frame.header)
+        fact = await self._fact_of(asked)
+        successor = self._group(fact.name).replicas.get(asked.successor)
+        if successor is None or not self._is_alive(successor, self._clock.elapsed_ns()):
+            raise ChangeRefusedError(f"group {fact.name}: the next master does not report to this NameServer", None)
+        if asked.successor not in fact.members:
+            raise ChangeRefusedError(f"group {fact.name}: {successor.report.broker_id} is not in sync", None)
+        if abs(successor.deviation_ms) > MAX_CLOCK_DEVIATION_MS:
+            raise ChangeRefusedError(
+                f"group {fact.name}: the clock of {successor.report.broker_id} is {successor.deviation_ms} ms off. "
+                f"Set it: a master may be at most {MAX_CLOCK_DEVIATION_MS} ms off",
+                None,
+            )
+        after = replace(fact, epoch=fact.epoch + 1, holder=asked.successor)
+        after = await self._store.hand_over(fact, after, self._limits.master_lease_ms)
+        _LOG.warning("group %s: %s is the master of epoch %d", fact.name, successor.report.broker_id, after.epoch)
+        return _view_of(GroupState(after, is_leased=True)).SerializeToString()
+
+    async def _fact_of(self, asked: ChangeInSyncRequest | HandOverRequest) -> GroupFact:
+        """Return the fact of a group, or raise unless it is the one that its master knows."""
         state = await self._store.read(check_name(asked.group, "group"))
         if state is None:
             raise ChangeRefusedError(f"group {asked.group} is not in the cluster store", None)
@@ -212,8 +241,7 @@ class ReplicaGroups:
                 f"group {asked.group} is at epoch {fact.epoch}, revision {fact.revision}: the in-sync set was changed",
                 state,
             )
-        after = await self._store.change(fact, _with_members(fact, frozenset(asked.members)))
-        return _view_of(GroupState(after, is_leased=True)).SerializeToString()
+        return fact
 
     async def _list(self, _caller: Caller, _frame: Frame) -> bytes:
         views = [self._view(self._groups[name]) for name in sorted(self._groups)]
@@ -356,10 +384,6 @@ def _view_of(state: GroupState) -> ReplicaGroup:
         revision=fact.revision,
         is_leased=state.is_leased,
     )
-
-
-def _with_members(fact: GroupFact, members: frozenset[bytes]) -> GroupFact:
-    return GroupFact(fact.name, fact.epoch, fact.holder, members, fact.min_in_sync, fact.segment_bytes)
 
 
 def _address(report: ReplicaReport) -> tuple[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from litemq import errors
-from litemq.errors import LiteMQError, OverloadedError, RemoteError, SequenceGapError
+from litemq.errors import ChangeRefusedError, LiteMQError, OverloadedError, RemoteError, SequenceGapError
 from litemq.proto.wire_pb2 import Failure
 
 __all__ = ["decode_failure", "encode_failure", "error_from_code"]
@@ -33,6 +33,8 @@ def decode_failure(header: bytes) -> LiteMQError:
     cls = _CLASSES.get(failure.code)
     if cls is not None and issubclass(cls, OverloadedError):
         return cls(failure.message, failure.retry_after_ms)
+    if cls is not None and issubclass(cls, ChangeRefusedError):
+        return cls(failure.message)  # the state of the group is not sent
     if cls is SequenceGapError:
         return SequenceGapError(failure.message, failure.expected_sequence)
     return error_from_code(failure.code, failure.message)

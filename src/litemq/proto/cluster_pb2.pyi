@@ -7,20 +7,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class StoredGroup(_message.Message):
-    __slots__ = ("name", "epoch", "holder", "members", "min_in_sync", "segment_bytes")
+    __slots__ = ("name", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "unclean_epoch")
     NAME_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     HOLDER_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     MIN_IN_SYNC_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNCLEAN_EPOCH_FIELD_NUMBER: _ClassVar[int]
     name: str
     epoch: int
     holder: bytes
     members: _containers.RepeatedScalarFieldContainer[bytes]
     min_in_sync: int
     segment_bytes: int
-    def __init__(self, name: _Optional[str] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ...) -> None: ...
+    unclean_epoch: int
+    def __init__(self, name: _Optional[str] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., unclean_epoch: _Optional[int] = ...) -> None: ...
 
 class StoredLease(_message.Message):
     __slots__ = ("epoch", "holder")

@@ -65,12 +65,14 @@ class Control(_message.Message):
     def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., dead_letters_dropped: _Optional[_Union[DeadLettersDropped, _Mapping]] = ..., sink_committed: _Optional[_Union[SinkCommitted, _Mapping]] = ..., halves_rolled_back: _Optional[_Union[HalvesRolledBack, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., halves_skipped: _Optional[_Union[HalvesSkipped, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ..., timers_ended: _Optional[_Union[TimersEnded, _Mapping]] = ..., timer_moved: _Optional[_Union[TimerMoved, _Mapping]] = ..., timer_batch_cancelled: _Optional[_Union[TimerBatchCancelled, _Mapping]] = ..., jobs_put: _Optional[_Union[JobsPut, _Mapping]] = ..., jobs_deleted: _Optional[_Union[JobsDeleted, _Mapping]] = ..., ticks_passed: _Optional[_Union[TicksPassed, _Mapping]] = ..., transactions_decided: _Optional[_Union[TransactionsDecided, _Mapping]] = ..., transactions_checked: _Optional[_Union[TransactionsChecked, _Mapping]] = ..., epoch_started: _Optional[_Union[EpochStarted, _Mapping]] = ...) -> None: ...
 
 class EpochStarted(_message.Message):
-    __slots__ = ("epoch", "store_id")
+    __slots__ = ("epoch", "store_id", "unclean")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    UNCLEAN_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     store_id: bytes
-    def __init__(self, epoch: _Optional[int] = ..., store_id: _Optional[bytes] = ...) -> None: ...
+    unclean: bool
+    def __init__(self, epoch: _Optional[int] = ..., store_id: _Optional[bytes] = ..., unclean: bool = ...) -> None: ...
 
 class TopicCreated(_message.Message):
     __slots__ = ("topic",)

@@ -71,6 +71,7 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FOLLOW_LOG: _ClassVar[Opcode]
     FETCH_LOG: _ClassVar[Opcode]
     REPORT_LOG: _ClassVar[Opcode]
+    SWITCH_MASTER: _ClassVar[Opcode]
     REGISTER_BROKER: _ClassVar[Opcode]
     HEARTBEAT: _ClassVar[Opcode]
     DEREGISTER_BROKER: _ClassVar[Opcode]
@@ -80,6 +81,9 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RENEW_MASTER: _ClassVar[Opcode]
     CHANGE_IN_SYNC: _ClassVar[Opcode]
     LIST_REPLICA_GROUPS: _ClassVar[Opcode]
+    HAND_OVER: _ClassVar[Opcode]
+    RECOVER_GROUP: _ClassVar[Opcode]
+    ELECT_UNCLEAN: _ClassVar[Opcode]
 
 class TransactionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -150,6 +154,7 @@ JOB_HISTORY: Opcode
 FOLLOW_LOG: Opcode
 FETCH_LOG: Opcode
 REPORT_LOG: Opcode
+SWITCH_MASTER: Opcode
 REGISTER_BROKER: Opcode
 HEARTBEAT: Opcode
 DEREGISTER_BROKER: Opcode
@@ -159,6 +164,9 @@ REPORT_REPLICA: Opcode
 RENEW_MASTER: Opcode
 CHANGE_IN_SYNC: Opcode
 LIST_REPLICA_GROUPS: Opcode
+HAND_OVER: Opcode
+RECOVER_GROUP: Opcode
+ELECT_UNCLEAN: Opcode
 TX_NOT_KNOWN: TransactionState
 TX_UNDECIDED: TransactionState
 TX_COMMITTED: TransactionState
@@ -1633,7 +1641,7 @@ class LogEpoch(_message.Message):
     def __init__(self, number: _Optional[int] = ..., start: _Optional[int] = ...) -> None: ...
 
 class FollowLogAnswer(_message.Message):
-    __slots__ = ("epoch", "session", "begin", "log_start", "log_end", "segment_bytes", "confirm", "must_copy")
+    __slots__ = ("epoch", "session", "begin", "log_start", "log_end", "segment_bytes", "confirm", "must_copy", "is_unclean")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     BEGIN_FIELD_NUMBER: _ClassVar[int]
@@ -1642,6 +1650,7 @@ class FollowLogAnswer(_message.Message):
     SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     CONFIRM_FIELD_NUMBER: _ClassVar[int]
     MUST_COPY_FIELD_NUMBER: _ClassVar[int]
+    IS_UNCLEAN_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     session: int
     begin: int
@@ -1650,7 +1659,8 @@ class FollowLogAnswer(_message.Message):
     segment_bytes: int
     confirm: int
     must_copy: bool
-    def __init__(self, epoch: _Optional[int] = ..., session: _Optional[int] = ..., begin: _Optional[int] = ..., log_start: _Optional[int] = ..., log_end: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., confirm: _Optional[int] = ..., must_copy: bool = ...) -> None: ...
+    is_unclean: bool
+    def __init__(self, epoch: _Optional[int] = ..., session: _Optional[int] = ..., begin: _Optional[int] = ..., log_start: _Optional[int] = ..., log_end: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., confirm: _Optional[int] = ..., must_copy: bool = ..., is_unclean: bool = ...) -> None: ...
 
 class FetchLogRequest(_message.Message):
     __slots__ = ("session", "received", "flushed", "max_bytes", "wait_ms")
@@ -1687,7 +1697,7 @@ class ReportLogRequest(_message.Message):
     def __init__(self, session: _Optional[int] = ..., received: _Optional[int] = ..., flushed: _Optional[int] = ...) -> None: ...
 
 class ReplicaReport(_message.Message):
-    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping")
+    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "confirm", "bytes_cut")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1703,6 +1713,8 @@ class ReplicaReport(_message.Message):
     KNOWN_VERSION_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     IS_STOPPING_FIELD_NUMBER: _ClassVar[int]
+    CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    BYTES_CUT_FIELD_NUMBER: _ClassVar[int]
     group: str
     store_id: bytes
     broker_id: str
@@ -1718,10 +1730,12 @@ class ReplicaReport(_message.Message):
     known_version: int
     wait_ms: int
     is_stopping: bool
-    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ...) -> None: ...
+    confirm: int
+    bytes_cut: int
+    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ...) -> None: ...
 
 class ReplicaGroup(_message.Message):
-    __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured")
+    __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured", "unclean_epoch", "facts_lost")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -1734,6 +1748,8 @@ class ReplicaGroup(_message.Message):
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     OBSTACLE_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    UNCLEAN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FACTS_LOST_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     epoch: int
@@ -1746,10 +1762,12 @@ class ReplicaGroup(_message.Message):
     replicas: _containers.RepeatedCompositeFieldContainer[ReplicaFacts]
     obstacle: str
     configured: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., revision: _Optional[int] = ..., is_leased: bool = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., obstacle: _Optional[str] = ..., configured: _Optional[int] = ...) -> None: ...
+    unclean_epoch: int
+    facts_lost: bool
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., revision: _Optional[int] = ..., is_leased: bool = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., obstacle: _Optional[str] = ..., configured: _Optional[int] = ..., unclean_epoch: _Optional[int] = ..., facts_lost: bool = ...) -> None: ...
 
 class ReplicaFacts(_message.Message):
-    __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago")
+    __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago", "confirm", "bytes_cut")
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -1758,6 +1776,8 @@ class ReplicaFacts(_message.Message):
     LOG_END_FIELD_NUMBER: _ClassVar[int]
     ALIVE_FIELD_NUMBER: _ClassVar[int]
     HEARD_MS_AGO_FIELD_NUMBER: _ClassVar[int]
+    CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    BYTES_CUT_FIELD_NUMBER: _ClassVar[int]
     store_id: bytes
     broker_id: str
     host: str
@@ -1766,7 +1786,9 @@ class ReplicaFacts(_message.Message):
     log_end: int
     alive: bool
     heard_ms_ago: int
-    def __init__(self, store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ...) -> None: ...
+    confirm: int
+    bytes_cut: int
+    def __init__(self, store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ...) -> None: ...
 
 class RenewMasterRequest(_message.Message):
     __slots__ = ("group", "epoch", "store_id", "releases")
@@ -1799,6 +1821,76 @@ class ChangeInSyncRequest(_message.Message):
     revision: int
     members: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, group: _Optional[str] = ..., epoch: _Optional[int] = ..., store_id: _Optional[bytes] = ..., revision: _Optional[int] = ..., members: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class SwitchMasterRequest(_message.Message):
+    __slots__ = ("group", "replica")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    replica: str
+    def __init__(self, group: _Optional[str] = ..., replica: _Optional[str] = ...) -> None: ...
+
+class SwitchMasterAnswer(_message.Message):
+    __slots__ = ("former", "master", "epoch", "paused_us")
+    FORMER_FIELD_NUMBER: _ClassVar[int]
+    MASTER_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_US_FIELD_NUMBER: _ClassVar[int]
+    former: str
+    master: str
+    epoch: int
+    paused_us: int
+    def __init__(self, former: _Optional[str] = ..., master: _Optional[str] = ..., epoch: _Optional[int] = ..., paused_us: _Optional[int] = ...) -> None: ...
+
+class HandOverRequest(_message.Message):
+    __slots__ = ("group", "epoch", "store_id", "revision", "successor")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSOR_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    epoch: int
+    store_id: bytes
+    revision: int
+    successor: bytes
+    def __init__(self, group: _Optional[str] = ..., epoch: _Optional[int] = ..., store_id: _Optional[bytes] = ..., revision: _Optional[int] = ..., successor: _Optional[bytes] = ...) -> None: ...
+
+class RecoverGroupRequest(_message.Message):
+    __slots__ = ("group", "applies", "forces")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    APPLIES_FIELD_NUMBER: _ClassVar[int]
+    FORCES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    applies: bool
+    forces: bool
+    def __init__(self, group: _Optional[str] = ..., applies: bool = ..., forces: bool = ...) -> None: ...
+
+class RecoverGroupAnswer(_message.Message):
+    __slots__ = ("epoch", "members", "replicas", "configured", "uncertainty", "is_applied")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    UNCERTAINTY_FIELD_NUMBER: _ClassVar[int]
+    IS_APPLIED_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    members: _containers.RepeatedScalarFieldContainer[bytes]
+    replicas: _containers.RepeatedCompositeFieldContainer[ReplicaFacts]
+    configured: int
+    uncertainty: str
+    is_applied: bool
+    def __init__(self, epoch: _Optional[int] = ..., members: _Optional[_Iterable[bytes]] = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., configured: _Optional[int] = ..., uncertainty: _Optional[str] = ..., is_applied: bool = ...) -> None: ...
+
+class ElectUncleanRequest(_message.Message):
+    __slots__ = ("group", "replica", "revision")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    replica: str
+    revision: int
+    def __init__(self, group: _Optional[str] = ..., replica: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class ReplicaGroupsAnswer(_message.Message):
     __slots__ = ("groups",)

@@ -17,6 +17,7 @@ from litemq.nameserver.replica_groups import ReplicaGroups
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     ChangeInSyncRequest,
+    HandOverRequest,
     Opcode,
     RenewMasterAnswer,
     RenewMasterRequest,
@@ -95,6 +96,10 @@ class _Site:
     async def change(self, epoch: int, store_id: bytes, revision: int, *members: bytes) -> ReplicaGroup:
         asked = ChangeInSyncRequest(group="orders", epoch=epoch, store_id=store_id, revision=revision, members=members)
         return ReplicaGroup.FromString(await self.ask(Opcode.CHANGE_IN_SYNC, asked.SerializeToString()))
+
+    async def hand_over(self, epoch: int, store_id: bytes, revision: int, successor: bytes) -> ReplicaGroup:
+        asked = HandOverRequest(group="orders", epoch=epoch, store_id=store_id, revision=revision, successor=successor)
+        return ReplicaGroup.FromString(await self.ask(Opcode.HAND_OVER, asked.SerializeToString()))
 
     async def lose_lease(self, *alive: bytes, **fields: object) -> None:
         """Let the master's lease end, while ``alive`` report."""
@@ -219,6 +224,41 @@ async def test_only_the_master_changes_the_set_and_only_from_the_last_revision(t
         assert (set(changed.members), changed.revision > view.revision) == ({A, C}, True)
         with pytest.raises(InvalidArgumentError, match="min_in_sync"):
             await site.change(1, C, changed.revision, C)
+
+
+@on_loop
+async def test_a_master_hands_over_to_a_live_member_whose_clock_is_right(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+        await site.report(A, wall_ms=site.clock.wall_ms() + 501)
+        with pytest.raises(ChangeRefusedError, match="the clock of a is 501 ms off"):
+            await site.hand_over(1, C, view.revision, A)
+        with pytest.raises(ChangeRefusedError, match="does not report"):
+            await site.hand_over(1, C, view.revision, b"d" * 16)
+        for epoch, store_id, revision in ((2, C, view.revision), (1, B, view.revision), (1, C, view.revision + 1)):
+            with pytest.raises(ChangeRefusedError, match="the in-sync set was changed"):
+                await site.hand_over(epoch, store_id, revision, B)
+        waiting = await site.waiting_report(B, (await site.report(B)).version)
+        after = await site.hand_over(1, C, view.revision, B)
+        assert (after.epoch, after.holder, set(after.members)) == (2, B, {A, B, C})
+        assert ReplicaGroup.FromString(await waiting).holder == B  # it learns of that at once
+        assert await site.renew(2, B) == 5000
+        with pytest.raises(MasterLeaseLostError):
+            await site.renew(1, C)
+
+
+@on_loop
+async def test_a_replica_that_is_silent_or_not_in_sync_gets_no_hand_over(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+        view = await site.change(1, C, view.revision, B, C)
+        with pytest.raises(ChangeRefusedError, match="a is not in sync"):
+            await site.hand_over(1, C, view.revision, A)
+        site.clock.advance(1.5)
+        await site.renew(1, C)
+        site.clock.advance(1.5)
+        with pytest.raises(ChangeRefusedError, match="does not report"):
+            await site.hand_over(1, C, view.revision, B)
 
 
 @on_loop

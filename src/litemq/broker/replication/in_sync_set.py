@@ -90,6 +90,11 @@ class InSyncTracker:
             known.goal, known.goal_at = log_end, now
         return True
 
+    def flushed(self, store: StoreId) -> int | None:
+        """Return how far a follower has flushed the log; ``None`` if it is not connected."""
+        known = self._followers.get(store)
+        return None if known is None else known.flushed
+
     # The confirm offset ---------------------------------------------------------------------------
 
     @property

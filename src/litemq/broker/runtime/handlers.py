@@ -34,6 +34,7 @@ class Permission(StrEnum):
     GROUP_UPDATE = "group:update"
     GROUP_DELETE = "group:delete"
     QUERY_OWNER = "query:owner"  # of a Spark query, or ``cluster:update``
+    CLUSTER_UPDATE = "cluster:update"
     CLUSTER_REPLICATE = "cluster:replicate"  # the log, from its master to a replica
     LISTED = "listed"  # any user: the answer has only what the user may get
 

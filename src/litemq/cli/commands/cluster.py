@@ -1,10 +1,12 @@
-"""``litemq cluster``: the state of a whole cluster."""
+"""``litemq cluster``: the state of a whole cluster, and the masters of replicated groups."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
 
 from litemq.cli.connecting import ClientFile, Url, client_settings, with_client
 from litemq.cli.nouns import new_noun
@@ -16,17 +18,20 @@ from litemq.errors import LiteMQError
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
+    from litemq.client.engine.replicas import MasterSwitch
 
 __all__ = ["app"]
 
 app = new_noun("cluster")
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group: the broker_name of its replicas.")]
 
 _NAMESERVER_MS: Final = 1_000  # how long to wait for one NameServer
 
 
 @app.callback()
 def cluster() -> None:
-    """Show the state of a cluster."""
+    """Show the state of a cluster, and choose the masters of replicated groups."""
 
 
 @app.command("status")
@@ -72,6 +77,38 @@ def status(url: Url = None, config: ClientFile = None, output: Format = OutputFo
             f"{counted(facts['groups'], 'group')} with a lag of {facts['lag']}, "
             f"{counted(facts['dead_letters'], 'dead letter')}\n"
         )
+
+
+@app.command("switch")
+def switch(
+    group: Group,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="REPLICA", help="Next master; default: the one that has most.", show_default=False
+        ),
+    ] = "",
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Make another replica of a group its master.
+
+    The master accepts no requests until the next one has everything, and hands over. If that takes
+    longer than 1 s, it goes on as the master, and the command says why. Clients continue.
+    """
+
+    async def use(mq: AsyncClient) -> MasterSwitch:
+        return await mq.admin.switch_master(group, to)
+
+    done = with_client(url, config, use)
+    if output is not OutputFormat.TABLE:
+        write_value({**done._asdict(), "pause_ms": round(done.pause_ms, 1)}, output)
+        return
+    sys.stdout.write(
+        f"{done.former} handed group {done.group} over to {done.master}, the master of epoch {done.epoch}; "
+        f"requests paused for {done.pause_ms:.0f} ms\n"
+    )
 
 
 async def _nameservers(url: str, settings: dict[str, Any]) -> list[dict[str, object]]:

@@ -16,7 +16,7 @@ from litemq.client.cluster.groups import ClusterGroups
 from litemq.client.cluster.jobs import ClusterJobs
 from litemq.client.cluster.nameservers import NameServers
 from litemq.client.cluster.reading import ClusterReader
-from litemq.client.cluster.replicas import describe_replicas
+from litemq.client.cluster.replicas import ClusterReplicas
 from litemq.client.cluster.routes import Routes
 from litemq.client.cluster.sending.producer import Producer
 from litemq.client.cluster.timers import ClusterTimers
@@ -25,7 +25,6 @@ from litemq.client.cluster.transactions import ClusterTransactions
 from litemq.client.config import ClientConfig
 from litemq.client.engine.engine import AddPlain, BrokerInfo, Post, WhyInfo
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
-from litemq.client.engine.replicas import ReplicaGroupInfo
 from litemq.client.engine.routes import Route
 from litemq.client.messages.outgoing import SendReceipt
 from litemq.client.transport.channel import Connect
@@ -84,6 +83,9 @@ class ClusterEngine:
         topics = ClusterTopics(self._nameservers, self._connections, self._routes, self._on_topic_gone)
         self.create_topic, self.alter_topic, self.delete_topic = topics.create, topics.alter, topics.delete
         self.describe_topic, self.topics, self.find = topics.describe, topics.count_queues, topics.find
+
+        replicas = ClusterReplicas(self._nameservers, self._connections, self._contacts, config)
+        self.replica_groups, self.switch_master = replicas.groups, replicas.switch_master
 
         connections, routes = self._connections, self._routes
         self._groups = ClusterGroups(connections.ask)
@@ -198,9 +200,6 @@ class ClusterEngine:
             for state in states
             for facts in (state.facts,)
         ]
-
-    async def replica_groups(self) -> list[ReplicaGroupInfo]:
-        return [describe_replicas(view) for view in await self._nameservers.replica_groups()]
 
     async def groups(self) -> list[GroupSummary]:
         return await self._groups.summaries(await self.survey())

@@ -1,11 +1,75 @@
-"""Replicated groups in the NameServer's answers."""
+"""Replicated groups: their state at the NameServers, and changes of their masters."""
 
 from __future__ import annotations
 
-from litemq.client.engine.replicas import ReplicaGroupInfo, ReplicaInfo
-from litemq.proto.wire_pb2 import ReplicaGroup
+import asyncio
+from typing import Final
 
-__all__ = ["describe_replicas"]
+from litemq.client.cluster.connections import BrokerConnections
+from litemq.client.cluster.contacts import BrokerContacts
+from litemq.client.cluster.nameservers import NameServers
+from litemq.client.config import ClientConfig
+from litemq.client.engine.replicas import MasterSwitch, ReplicaGroupInfo, ReplicaInfo
+from litemq.errors import ChangeRefusedError, InvalidArgumentError, RequestTimeoutError
+from litemq.proto.wire_pb2 import Opcode, ReplicaGroup, SwitchMasterAnswer, SwitchMasterRequest
+
+__all__ = ["ClusterReplicas", "describe_replicas"]
+
+_POLL_S: Final = 0.01
+
+
+class ClusterReplicas:
+    """Requests about replicated groups."""
+
+    def __init__(
+        self, nameservers: NameServers, connections: BrokerConnections, contacts: BrokerContacts, config: ClientConfig
+    ) -> None:
+        self._nameservers = nameservers
+        self._connections = connections
+        self._contacts = contacts
+        self._config = config
+
+    async def groups(self) -> list[ReplicaGroupInfo]:
+        """Return all replicated groups."""
+        return [describe_replicas(view) for view in await self._nameservers.replica_groups()]
+
+    async def group(self, name: str) -> ReplicaGroupInfo:
+        """Return the group ``name``, or raise."""
+        groups = {each.name: each for each in await self.groups()}
+        if name not in groups:
+            known = f"choose one of {', '.join(groups)}" if groups else "the NameServer knows none"
+            raise InvalidArgumentError(f"there is no replicated group {name!r}: {known}")
+        return groups[name]
+
+    async def switch_master(self, group: str, replica: str) -> MasterSwitch:
+        """Let the master of ``group`` hand over, and wait until its successor serves clients."""
+        master = (await self.group(group)).master
+        if master is None:
+            raise ChangeRefusedError(
+                f"group {group} has no master that could hand over. Run `litemq cluster status` to see why"
+            )
+        await self._contacts.learn_brokers()
+        asked = SwitchMasterRequest(group=group, replica=replica)
+        answer = SwitchMasterAnswer.FromString(await self._connections.ask(group, Opcode.SWITCH_MASTER, asked))
+        waited_ms = await self._wait_registered(group, answer)
+        return MasterSwitch(group, answer.former, answer.master, answer.epoch, answer.paused_us / 1000 + waited_ms)
+
+    async def _wait_registered(self, group: str, answer: SwitchMasterAnswer) -> float:
+        """Wait until the next master serves clients; return how long that took (ms)."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        limit = self._config.request_timeout_ms / 1000
+        while not any(
+            state.alive and state.facts.name == group and state.facts.epoch >= answer.epoch
+            for state in await self._contacts.learn_brokers()
+        ):
+            if loop.time() - begun > limit:
+                raise RequestTimeoutError(
+                    f"group {group} was handed over to {answer.master}, but it has not registered within {limit:g} s. "
+                    "Run `litemq cluster status`"
+                )
+            await asyncio.sleep(_POLL_S)
+        return (loop.time() - begun) * 1000
 
 
 def describe_replicas(view: ReplicaGroup) -> ReplicaGroupInfo:

@@ -13,7 +13,7 @@ from litemq.client.engine.archives import ArchiveEngine
 from litemq.client.engine.dead_letters import DeadLetterEngine
 from litemq.client.engine.groups import GroupDescription, GroupJoin, GroupSummary, ResetPlan
 from litemq.client.engine.jobs import JobEngine
-from litemq.client.engine.replicas import ReplicaGroupInfo
+from litemq.client.engine.replicas import MasterSwitch, ReplicaGroupInfo
 from litemq.client.engine.routes import Route
 from litemq.client.engine.selection import EVERYTHING, Selection
 from litemq.client.engine.survey import Survey
@@ -306,6 +306,8 @@ class Engine(Protocol):
     async def brokers(self) -> list[BrokerInfo]: ...
 
     async def replica_groups(self) -> list[ReplicaGroupInfo]: ...
+
+    async def switch_master(self, group: str, replica: str) -> MasterSwitch: ...
 
     async def survey(self, topic: str = "") -> Survey:
         """Find out which brokers answer: all, or those that have ``topic``."""

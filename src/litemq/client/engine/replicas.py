@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["ReplicaGroupInfo", "ReplicaInfo"]
+__all__ = ["MasterSwitch", "ReplicaGroupInfo", "ReplicaInfo"]
 
 
 class ReplicaInfo(NamedTuple):
@@ -18,6 +18,19 @@ class ReplicaInfo(NamedTuple):
     last_epoch: int  # of the last record in its log
     log_end: int
     heard_ms_ago: int  # since its last report
+
+
+class MasterSwitch(NamedTuple):
+    """A planned change of a group's master: ``former`` handed over to ``master`` in ``epoch``.
+
+    ``pause_ms`` is how long no replica accepted requests.
+    """
+
+    group: str
+    former: str
+    master: str
+    epoch: int
+    pause_ms: float
 
 
 class ReplicaGroupInfo(NamedTuple):

@@ -14,7 +14,7 @@ from litemq.client.admin import AsyncAdmin
 from litemq.client.engine.archives import ArchiveInfo
 from litemq.client.engine.engine import BrokerInfo, TopicInfo, WhyInfo
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
-from litemq.client.engine.replicas import ReplicaGroupInfo
+from litemq.client.engine.replicas import MasterSwitch, ReplicaGroupInfo
 from litemq.client.sync.loop_thread import LoopThread
 from litemq.client.sync.messages import SyncMessage
 from litemq.errors import PartialAnswerError
@@ -210,6 +210,23 @@ class Admin:
             NetworkError: No NameServer can be reached.
         """
         return self._thread.run(self._wrapped.replica_groups())
+
+    def switch_master(self, group: str, replica: str = "") -> MasterSwitch:
+        """Make another replica of a group its master. Clients continue there.
+
+        The master stops accepting requests, waits until the next one has everything, and hands
+        over. If that takes longer than a second, it goes on.
+
+        Args:
+            group: The ``broker_name`` of the group.
+            replica: The ``broker_id`` of the next master; default: the one that has most.
+
+        Raises:
+            InvalidArgumentError: There is no such group or replica.
+            ChangeRefusedError: The replica cannot become the master now, or not in time.
+            NetworkError: A server cannot be reached.
+        """
+        return self._thread.run(self._wrapped.switch_master(group, replica))
 
     def find(self, topic: str, key: str, *, most: int = 32) -> list[SyncMessage]:
         """Return the messages with a key or a message id, oldest first.

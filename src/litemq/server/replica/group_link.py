@@ -17,6 +17,7 @@ from litemq.errors import ConnectionLostError, LiteMQError, NetworkError
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import (
     ChangeInSyncRequest,
+    HandOverRequest,
     Opcode,
     RenewMasterAnswer,
     RenewMasterRequest,
@@ -66,6 +67,10 @@ class GroupLink:
     async def change(self, request: ChangeInSyncRequest) -> ReplicaGroup:
         """Change the in-sync set at any NameServer."""
         return ReplicaGroup.FromString(await self._ask(Opcode.CHANGE_IN_SYNC, request.SerializeToString()))
+
+    async def hand_over(self, request: HandOverRequest) -> ReplicaGroup:
+        """Make another replica the master, at any NameServer."""
+        return ReplicaGroup.FromString(await self._ask(Opcode.HAND_OVER, request.SerializeToString()))
 
     async def _ask(self, opcode: int, header: bytes) -> bytes:
         """Ask one NameServer after another until one answers, with a result or an error."""

@@ -18,6 +18,7 @@ class MasterLease:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until = 0
+        self._is_suspended = False
 
     def renewed(self, sent_at: int, lease_ms: int) -> None:
         """The cluster store has renewed the lease; the request was sent at ``sent_at`` (ns)."""
@@ -27,6 +28,14 @@ class MasterLease:
         """Another replica may have the lease."""
         self._until = 0
 
+    def suspend(self) -> None:
+        """Acknowledge nothing until ``resume``: another master may begin."""
+        self._is_suspended = True
+
+    def resume(self) -> None:
+        """The hand-over has failed."""
+        self._is_suspended = False
+
     def is_valid(self) -> bool:
         """Whether this master may acknowledge messages now."""
-        return self._clock.elapsed_ns() < self._until
+        return not self._is_suspended and self._clock.elapsed_ns() < self._until

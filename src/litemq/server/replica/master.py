@@ -18,6 +18,8 @@ from litemq.server.broker_config import BrokerConfig, check_address
 from litemq.server.broker_setup import broker_facts, broker_limits
 from litemq.server.registration import Registration
 from litemq.server.replica.group_link import GroupLink
+from litemq.server.replica.hand_over import HandOver
+from litemq.server.replica.held_requests import HeldRequests
 from litemq.server.replica.lease import MasterLease
 from litemq.storage.replica_store import ReplicaStore
 
@@ -40,6 +42,7 @@ class MasterRole:
         clock: Clock,
         *,
         port: int,
+        held: HeldRequests,
         serve: Callable[[Broker | None], None],
     ) -> None:
         self._config = config
@@ -47,6 +50,7 @@ class MasterRole:
         self._link = link
         self._clock = clock
         self._port = port
+        self._held = held
         self._serve = serve
 
     async def run(self, elected: ReplicaGroup) -> None:
@@ -72,6 +76,17 @@ class MasterRole:
         self._lease = MasterLease(clock)
         store.has_lease = self._lease.is_valid
         self._lost = asyncio.Event()
+        self._hand_over = HandOver(
+            config.broker_name,
+            store,
+            self._in_sync,
+            self._link,
+            self._lease,
+            self._held,
+            clock,
+            settle=self._shipping.settle,
+            on_handed_over=self._lost.set,
+        )
         started_at = clock.wall_ms()
         nameservers = [check_address("nameservers", server) for server in config.nameservers]
         registration = Registration(
@@ -84,7 +99,7 @@ class MasterRole:
             announcer=registration,
             identity=BrokerIdentity(config.broker_name, config.zone),
         )
-        broker.ship(self._shipping)
+        broker.ship(self._shipping, self._hand_over.handler)
         _LOG.warning("%s is the master of group %s in epoch %d", config.broker_id, config.broker_name, self._epoch)
         self._serve(broker)
         registering = asyncio.create_task(registration.run())
@@ -92,6 +107,7 @@ class MasterRole:
         try:
             await self._replaced()
         finally:
+            await self._hand_over.close()
             self._lease.end()
             self._serve(None)
             broker.close()
@@ -150,7 +166,8 @@ class MasterRole:
         while True:
             wanted = self._in_sync.wanted(self._store.confirm_offset, self._clock.elapsed_ns())
             if wanted is not None:
-                await self._change(wanted)
+                async with self._hand_over.changing:
+                    await self._change(wanted)
             self._shipping.check_replicas()
             await asyncio.sleep(_CHECK_S)
 

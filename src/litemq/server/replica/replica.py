@@ -21,6 +21,7 @@ from litemq.server.heap import trim_heap_regularly
 from litemq.server.replica.directory import ReplicaDirectory
 from litemq.server.replica.follower import FollowerRole
 from litemq.server.replica.group_link import GroupLink
+from litemq.server.replica.held_requests import HeldRequests
 from litemq.server.replica.master import MasterRole
 
 __all__ = ["run_replica"]
@@ -77,6 +78,7 @@ class _Replica:
         self._link = GroupLink([check_address("nameservers", each) for each in config.nameservers], self._report)
         self._on_master = on_master
         self._broker: Broker | None = None
+        self._held = HeldRequests(self.handle)
         self._is_stopping = False
         self._failed = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -87,6 +89,10 @@ class _Replica:
 
     def handle(self, session: Session, frames: list[Frame]) -> None:
         """Handle the requests of one connection, or refuse them if this is not the master."""
+        if self._held.is_holding:
+            frames = self._held.add(session, frames)
+        if not frames:
+            return
         if self._broker is not None:
             self._broker.handle(session, frames)
             return
@@ -106,11 +112,13 @@ class _Replica:
 
     def caller_gone(self, session: Session) -> None:
         """A connection has ended."""
+        self._held.caller_gone(session)
         if self._broker is not None:
             self._broker.caller_gone(session)
 
     def _serve(self, broker: Broker | None) -> None:
         self._broker = broker
+        self._held.release()
         if broker is not None and self.directory.store is not None:
             self._on_master(self.directory.store.last_epoch)
 
@@ -175,7 +183,9 @@ class _Replica:
     def _begin(self, role: _Role, view: ReplicaGroup) -> asyncio.Task[None] | None:
         config, store = self._config, self.directory.store
         if role.is_master and store is not None:
-            master = MasterRole(config, store, self._link, self._clock, port=self.address[1], serve=self._serve)
+            master = MasterRole(
+                config, store, self._link, self._clock, port=self.address[1], held=self._held, serve=self._serve
+            )
             return asyncio.create_task(master.run(view))
         if role.address is None:
             return None

@@ -20,6 +20,7 @@ _ELSEWHERE = {
     Opcode.PING,
     *range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1),
     *range(Opcode.REPORT_REPLICA, Opcode.LIST_REPLICA_GROUPS + 1),
+    *range(Opcode.HAND_OVER, Opcode.ELECT_UNCLEAN + 1),
 }
 
 
@@ -34,7 +35,8 @@ def table(tmp_path: Path) -> HandlerTable:
         in_sync = InSyncTracker(store.store_id, begun, alone, min_in_sync=1, max_lag_ns=0, now=0)
         shipping = Shipping(store, in_sync, FakeClock(), group="orders")
         broker = Broker(store, FakeClock())
-        broker.ship(shipping)
+        switch = Handler(Opcode.SWITCH_MASTER, Permission.CLUSTER_UPDATE, lambda *_: None)  # of the process
+        broker.ship(shipping, switch)
         broker.close()
         store.abandon()
         return broker.handlers

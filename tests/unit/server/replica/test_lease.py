@@ -35,3 +35,14 @@ def test_a_lease_that_was_ended_is_over() -> None:
     lease.renewed(clock.elapsed_ns(), 5_000)
     lease.end()
     assert not lease.is_valid()
+
+
+def test_a_lease_is_not_valid_while_the_master_hands_over() -> None:
+    clock = FakeClock()
+    lease = MasterLease(clock)
+    lease.renewed(clock.elapsed_ns(), 5_000)
+    lease.suspend()
+    lease.renewed(clock.elapsed_ns(), 5_000)
+    assert not lease.is_valid()
+    lease.resume()
+    assert lease.is_valid()

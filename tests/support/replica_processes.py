@@ -1,0 +1,47 @@
+"""A replicated group of real processes: a NameServer, and replicas with short leases."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from litemq.proto.wire_pb2 import ReplicaGroup
+from support.processes import ServerProcess
+from support.replica_views import master_of, wait_master
+
+__all__ = ["ReplicaProcesses"]
+
+
+class ReplicaProcesses:
+    """The group ``orders``, which is started at once and killed with ``stack``."""
+
+    def __init__(self, folder: Path, stack: ExitStack, names: tuple[str, ...] = ("a", "b", "c"), **flags: Any) -> None:
+        self.nameserver = ServerProcess(
+            "nameserver", folder / "nameserver.log", data_path=folder / "nameserver", master_lease="1s"
+        )
+        stack.enter_context(self.nameserver)
+        self.replicas = {
+            name: ServerProcess(
+                "broker",
+                folder / f"{name}.log",
+                broker_id=name,
+                broker_name="orders",
+                nameserver=self.nameserver.address,
+                data_path=folder / name,
+                file_size="8MB",
+                replicas=len(names),
+                experimental=True,
+                **flags,
+            )
+            for name in names
+        }
+        for replica in self.replicas.values():
+            stack.callback(replica.kill)
+            replica.start()
+        self.view = ReplicaGroup()
+
+    async def wait_master(self, epoch: int, members: int = 3) -> ServerProcess:
+        """Wait for the master of ``epoch`` or later, and for the size of the in-sync set."""
+        self.view = await wait_master(self.nameserver.port, epoch, members)
+        return self.replicas[master_of(self.view)]
