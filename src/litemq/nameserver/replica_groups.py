@@ -10,14 +10,22 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from google.protobuf.message import DecodeError
 
 from litemq.clock import Clock
-from litemq.errors import ChangeRefusedError, InvalidArgumentError, LiteMQError, OverloadedError, ProtocolError
+from litemq.errors import (
+    ChangeOutcomeUnknownError,
+    ChangeRefusedError,
+    ClusterStoreUnavailableError,
+    InvalidArgumentError,
+    LiteMQError,
+    OverloadedError,
+    ProtocolError,
+)
 from litemq.nameserver.cluster_store.groups import MAX_GROUPS, STORE_ID_BYTES, GroupFact, GroupState, GroupStore
 from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.election import MAX_CLOCK_DEVIATION_MS, NoMaster, elect_master
@@ -41,6 +49,7 @@ __all__ = ["ReplicaGroups"]
 _MAX_REPLICAS: Final = 64  # of a group, with those that are gone
 _MAX_WAIT_MS: Final = 30_000
 _MAX_HOST: Final = 253
+_STORE_CHECK_MS: Final = 2_000
 _MS: Final = 1_000_000
 _LOG = logging.getLogger(__name__)
 
@@ -75,7 +84,7 @@ class _Group:
         self.replicas: dict[bytes, _Replica] = {}
         self.waiting: dict[asyncio.TimerHandle, tuple[Caller, Frame]] = {}
         self.obstacle = ""
-        self.is_electing = False
+        self.is_changing = False
 
 
 class ReplicaGroups:
@@ -89,6 +98,8 @@ class ReplicaGroups:
         self._since = clock.elapsed_ns()  # what was said before, this NameServer has not heard
         self._versions = time.time_ns()  # differs from those of an earlier process
         self._groups: dict[str, _Group] = {}
+        self._store_problem = ""  # why the store does not answer
+        self._store_asked_at = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._services: dict[int, Callable[[Caller, Frame], Coroutine[Any, Any, bytes | None]]] = {
             Opcode.REPORT_REPLICA: self._report,
@@ -119,10 +130,17 @@ class ReplicaGroups:
         """Elect the masters that are missing. The process calls it regularly."""
         for group in self._groups.values():
             self._consider(group)
+        since_asked_ms = (self._clock.elapsed_ns() - self._store_asked_at) // _MS
+        if self._groups and since_asked_ms >= _STORE_CHECK_MS:
+            self._store_asked_at = self._clock.elapsed_ns()
+            self._start(self._check_store(next(iter(self._groups))))
 
     def handle(self, caller: Caller, frame: Frame) -> None:
         """Answer a request, which may take a while."""
-        task = self._loop.create_task(self._answer(caller, frame))
+        self._start(self._answer(caller, frame))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -170,8 +188,8 @@ class ReplicaGroups:
         group.replicas[report.store_id] = _Replica(report, now, deviation)
         if known is None or not self._is_alive(known, now) or _address(known.report) != _address(report):
             self._changed(group)
-        if group.state is None:
-            await self._create(group, report)
+        if group.state is None and not group.is_changing:
+            self._begin(group, report)
         self._consider(group)
         if report.known_version != group.version or not report.wait_ms:
             return self._view(group).SerializeToString()
@@ -199,15 +217,18 @@ class ReplicaGroups:
             known = self._group(name).replicas.get(asked.store_id)
             if known is not None:
                 known.is_stopping = True  # its next report says so, too
-            await self._store.release(name, asked.epoch, asked.store_id)
+            with self._asking_store():
+                await self._store.release(name, asked.epoch, asked.store_id)
             return RenewMasterAnswer().SerializeToString()
-        lease_ms = await self._store.renew(name, asked.epoch, asked.store_id)
+        with self._asking_store():
+            lease_ms = await self._store.renew(name, asked.epoch, asked.store_id)
         return RenewMasterAnswer(lease_ms=lease_ms).SerializeToString()
 
     async def _change(self, _caller: Caller, frame: Frame) -> bytes:
         asked = ChangeInSyncRequest.FromString(frame.header)
         fact = await self._fact_of(asked)
-        after = await self._store.change(fact, replace(fact, members=frozenset(asked.members)))
+        with self._asking_store():
+            after = await self._store.change(fact, replace(fact, members=frozenset(asked.members)))
         return _view_of(GroupState(after, is_leased=True)).SerializeToString()
 
     async def _hand_over(self, _caller: Caller, frame: Frame) -> bytes:
@@ -226,13 +247,15 @@ class ReplicaGroups:
                 None,
             )
         after = replace(fact, epoch=fact.epoch + 1, holder=asked.successor)
-        after = await self._store.hand_over(fact, after, self._limits.master_lease_ms)
+        with self._asking_store():
+            after = await self._store.hand_over(fact, after, self._limits.master_lease_ms)
         _LOG.warning("group %s: %s is the master of epoch %d", fact.name, successor.report.broker_id, after.epoch)
         return _view_of(GroupState(after, is_leased=True)).SerializeToString()
 
     async def _fact_of(self, asked: ChangeInSyncRequest | HandOverRequest) -> GroupFact:
         """Return the fact of a group, or raise unless it is the one that its master knows."""
-        state = await self._store.read(check_name(asked.group, "group"))
+        with self._asking_store():
+            state = await self._store.read(check_name(asked.group, "group"))
         if state is None:
             raise ChangeRefusedError(f"group {asked.group} is not in the cluster store", None)
         fact = state.fact
@@ -249,7 +272,7 @@ class ReplicaGroups:
 
     # Elections ------------------------------------------------------------------------------------
 
-    async def _create(self, group: _Group, report: ReplicaReport) -> None:
+    def _begin(self, group: _Group, report: ReplicaReport) -> None:
         """Create the facts of a new group, once all of its replicas have reported."""
         now = self._clock.elapsed_ns()
         alive = [each.report for each in group.replicas.values() if self._is_alive(each, now)]
@@ -268,23 +291,34 @@ class ReplicaGroups:
                 self._changed(group)
             return
         members = frozenset(each.store_id for each in alive)
-        fact = GroupFact(group.name, 0, b"", members, report.min_in_sync, report.segment_bytes)
-        with contextlib.suppress(ChangeRefusedError):  # another NameServer was faster
-            await self._store.create(fact)
+        group.is_changing = True
+        self._start(
+            self._create(group, GroupFact(group.name, 0, b"", members, report.min_in_sync, report.segment_bytes))
+        )
+
+    async def _create(self, group: _Group, fact: GroupFact) -> None:
+        try:
+            with self._asking_store():
+                await self._store.create(fact)
+        except ChangeRefusedError as error:  # another NameServer was faster
+            _LOG.debug("%s", error)
+        except LiteMQError as error:
+            self._note_obstacle(group, str(error))
+        finally:
+            group.is_changing = False
 
     def _consider(self, group: _Group) -> None:
         """Elect a master if the group has no lease, unless an election is in progress."""
         listening_ms = (self._clock.elapsed_ns() - self._since) // _MS
         is_leaderless = group.state is not None and not group.state.is_leased
-        if is_leaderless and not group.is_electing and listening_ms >= self._limits.replica_silence_ms:
-            group.is_electing = True
-            task = self._loop.create_task(self._elect(group))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if is_leaderless and not group.is_changing and listening_ms >= self._limits.replica_silence_ms:
+            group.is_changing = True
+            self._start(self._elect(group))
 
     async def _elect(self, group: _Group) -> None:
         try:
-            state = await self._store.read(group.name)
+            with self._asking_store():
+                state = await self._store.read(group.name)
             if state is None or state.is_leased:
                 return
             now = self._clock.elapsed_ns()
@@ -303,7 +337,8 @@ class ReplicaGroups:
             if isinstance(outcome, NoMaster):
                 self._note_obstacle(group, outcome.explanation)
                 return
-            elected = await self._store.elect(state.fact, outcome, self._limits.master_lease_ms)
+            with self._asking_store():
+                elected = await self._store.elect(state.fact, outcome, self._limits.master_lease_ms)
             master = group.replicas[elected.holder].report
             _LOG.warning("group %s: %s is the master of epoch %d", group.name, master.broker_id, elected.epoch)
         except ChangeRefusedError as error:  # another NameServer was faster
@@ -311,13 +346,39 @@ class ReplicaGroups:
         except LiteMQError as error:
             self._note_obstacle(group, str(error))
         finally:
-            group.is_electing = False
+            group.is_changing = False
 
     def _note_obstacle(self, group: _Group, obstacle: str) -> None:
         if obstacle != group.obstacle:
             group.obstacle = obstacle
             _LOG.warning("group %s has no master: %s", group.name, obstacle)
             self._changed(group)
+
+    # The store ------------------------------------------------------------------------------------
+
+    async def _check_store(self, name: str) -> None:
+        """Read a group, to learn whether the store answers."""
+        with contextlib.suppress(LiteMQError), self._asking_store():
+            await self._store.read(name)
+
+    @contextlib.contextmanager
+    def _asking_store(self) -> Iterator[None]:
+        """Note whether the store answers the request in this block."""
+        problem = ""
+        try:
+            yield
+        except (ClusterStoreUnavailableError, ChangeOutcomeUnknownError) as error:
+            problem = f"the cluster store does not answer, so no master can be elected or stay: {error}"
+            raise
+        except asyncio.CancelledError:
+            problem = self._store_problem
+            raise
+        finally:
+            if problem and not self._store_problem:
+                _LOG.error("%s", problem)
+            elif self._store_problem and not problem:
+                _LOG.warning("the cluster store answers again")
+            self._store_problem = problem
 
     def _is_alive(self, replica: _Replica, now: int) -> bool:
         return not replica.is_stopping and now - replica.heard_at <= self._limits.replica_silence_ms * _MS
@@ -353,7 +414,7 @@ class ReplicaGroups:
         view = ReplicaGroup() if group.state is None else _view_of(group.state)
         now = self._clock.elapsed_ns()
         view.name, view.version = group.name, group.version
-        view.obstacle = "" if view.is_leased else group.obstacle
+        view.obstacle = self._store_problem or ("" if view.is_leased else group.obstacle)
         view.configured = max((each.report.replicas for each in group.replicas.values()), default=0)
         for store_id, each in sorted(group.replicas.items(), key=lambda item: item[1].report.broker_id):
             report = each.report

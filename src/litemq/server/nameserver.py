@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from litemq import __version__
-from litemq.clock import SystemClock
+from litemq.clock import Clock, SystemClock
 from litemq.nameserver.cluster_store.embedded import EmbeddedStore
 from litemq.nameserver.cluster_store.embedded_groups import EmbeddedGroupStore
+from litemq.nameserver.cluster_store.groups import GroupStore
 from litemq.nameserver.core import NameServer
 from litemq.nameserver.replica_groups import ReplicaGroups
 from litemq.net.server import FrameServer
@@ -30,7 +31,7 @@ async def run_nameserver(config: NameServerConfig, ready: Callable[[str, int], N
     clock = SystemClock()
     folder = Path(config.data_path)
     with contextlib.closing(EmbeddedStore(folder / STORE_FILE)) as store:
-        group_store = await EmbeddedGroupStore.open(folder / GROUPS_FILE, clock)
+        group_store = await _open_group_store(config, clock)
         groups = ReplicaGroups(group_store, config.limits, clock)
         names = NameServer(store, config.limits, clock, groups=groups)
         server = FrameServer(names.handle, software=f"litemq {__version__}", on_session_end=names.caller_gone)
@@ -49,6 +50,15 @@ async def run_nameserver(config: NameServerConfig, ready: Callable[[str, int], N
             await server.close()
             await groups.close()
             await group_store.close()
+
+
+async def _open_group_store(config: NameServerConfig, clock: Clock) -> GroupStore:
+    if config.store_kind == "embedded":
+        return await EmbeddedGroupStore.open(Path(config.data_path) / GROUPS_FILE, clock)
+    from litemq.nameserver.cluster_store.etcd_groups import EtcdGroupStore  # late: grpcio is an extra
+
+    _LOG.info("the facts of replicated groups are in etcd, at %s", ", ".join(config.etcd_endpoints))
+    return EtcdGroupStore(config.etcd_endpoints, config.etcd_prefix, timeout_s=config.etcd_timeout_ms / 1000)
 
 
 async def _sweep_periodically(names: NameServer, interval: float) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from litemq.errors import ConfigurationError
 from litemq.nameserver.config import NameServerLimits
+from litemq.server.broker_config import check_address
 
 __all__ = ["NameServerConfig"]
+
+_MIN_ETCD_LEASE_MS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,14 @@ class NameServerConfig:
     # Required to listen on other than loopback addresses, because there is no authentication yet.
     insecure: bool = False
     data_path: str = "./litemq-data/nameserver"
+
+    # Where the facts of replicated groups are: in data_path, for one NameServer, or in an etcd
+    # cluster that three or more NameServers share. etcd_timeout_ms is that of a request with its
+    # retries; it is shorter than the time (2 s) after which a broker asks another NameServer.
+    store_kind: Literal["embedded", "etcd"] = "embedded"
+    etcd_endpoints: tuple[str, ...] = ()
+    etcd_prefix: str = "/litemq"
+    etcd_timeout_ms: int = 1_500
 
     # The interval of heartbeats, and the silence after which a broker is removed from the routes.
     heartbeat_interval_ms: int = 1_000
@@ -44,6 +56,7 @@ class NameServerConfig:
             "heartbeat_timeout_ms": 100,
             "route_update_interval_ms": 10,
             "master_lease_ms": 1_000,
+            "etcd_timeout_ms": 100,
         }
         for name, minimum in min_intervals.items():
             if not minimum <= getattr(self, name) <= 3_600_000:
@@ -60,6 +73,26 @@ class NameServerConfig:
             )
         if self.shutdown_timeout_ms < 0:
             raise ConfigurationError(f"shutdown_timeout_ms={self.shutdown_timeout_ms}: choose 0 or more")
+        self._check_store()
+
+    def _check_store(self) -> None:
+        if self.store_kind not in ("embedded", "etcd"):
+            raise ConfigurationError(f"store_kind={self.store_kind!r}: choose embedded or etcd")
+        if self.store_kind == "embedded" and self.etcd_endpoints:
+            raise ConfigurationError(
+                "etcd_endpoints has no effect with store_kind='embedded': choose etcd, or omit the endpoints"
+            )
+        if self.store_kind == "etcd" and not self.etcd_endpoints:
+            raise ConfigurationError(
+                "etcd_endpoints is empty: name each member of the etcd cluster, such as 127.0.0.1:2379"
+            )
+        for endpoint in self.etcd_endpoints:
+            check_address("etcd_endpoints", endpoint)
+        if self.store_kind == "etcd" and self.master_lease_ms < _MIN_ETCD_LEASE_MS:
+            raise ConfigurationError(
+                f"master_lease_ms={self.master_lease_ms}: choose {_MIN_ETCD_LEASE_MS} or more: etcd grants no "
+                "shorter leases"
+            )
 
     @property
     def limits(self) -> NameServerLimits:

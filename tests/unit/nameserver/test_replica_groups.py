@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from litemq.clock import FakeClock
-from litemq.errors import ChangeRefusedError, InvalidArgumentError, LiteMQError, MasterLeaseLostError, ProtocolError
+from litemq.errors import (
+    ChangeRefusedError,
+    ClusterStoreUnavailableError,
+    InvalidArgumentError,
+    LiteMQError,
+    MasterLeaseLostError,
+    ProtocolError,
+)
 from litemq.nameserver.cluster_store.embedded_groups import EmbeddedGroupStore
 from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.replica_groups import ReplicaGroups
@@ -309,3 +316,26 @@ async def test_the_waiting_reports_of_a_connection_end_with_it(tmp_path: Path) -
         assert not site.groups._groups["orders"].waiting
         await site.report(B)
         assert not caller.outcome.done()
+
+
+@on_loop
+async def test_a_store_that_does_not_answer_is_noticed_also_while_a_group_has_a_master(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unreachable(_name: str) -> None:
+        raise ClusterStoreUnavailableError("no answer")
+
+    async with _site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        with monkeypatch.context() as patched:
+            patched.setattr(site.store, "read", unreachable)
+            site.clock.advance(3)
+            site.groups.sweep()
+            await eventually(lambda: site.groups._store_problem)
+            view = await site.report(A)
+            assert view.obstacle.startswith("the cluster store does not answer")
+            assert view.is_leased  # routes and views are served as before
+        site.clock.advance(3)
+        site.groups.sweep()
+        await eventually(lambda: not site.groups._store_problem)
+        assert "does not answer" not in (await site.report(A)).obstacle

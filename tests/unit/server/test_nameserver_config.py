@@ -32,6 +32,12 @@ def test_long_intervals_are_accepted() -> None:
         ({"heartbeat_timeout_ms": 1_999}, "choose at least 2000"),
         ({"route_update_interval_ms": 5_001}, "choose at most 5000"),
         ({"shutdown_timeout_ms": -1}, "choose 0 or more"),
+        ({"store_kind": "consul"}, "choose embedded or etcd"),
+        ({"store_kind": "etcd"}, "name each member"),
+        ({"etcd_endpoints": ("127.0.0.1:2379",)}, "choose etcd, or omit the endpoints"),
+        ({"store_kind": "etcd", "etcd_endpoints": ("127.0.0.1",)}, "write host:port"),
+        ({"store_kind": "etcd", "etcd_endpoints": ("h:2379",), "master_lease_ms": 1_999}, "choose 2000 or more"),
+        ({"etcd_timeout_ms": 99}, "choose 100 …"),
     ],
 )
 def test_invalid_settings_are_refused(changes: dict[str, Any], says: str) -> None:

@@ -38,8 +38,8 @@ def cluster() -> None:
 def status(url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
     """Show NameServers, brokers, replicas, and totals of topics, groups, lag and dead letters.
 
-    Exits with 8 if a NameServer or a broker does not answer, a replicated group has no master, or a
-    replica is missing or not in sync.
+    Exits with 8 if a NameServer or a broker does not answer, a replicated group has no master, a
+    replica is missing or not in sync, or a NameServer does not reach its cluster store.
     """
     address, settings = client_settings(url, config)
 
@@ -126,8 +126,9 @@ async def _nameserver(address: str, settings: dict[str, Any]) -> dict[str, objec
     limits = {"connect_timeout_ms": _NAMESERVER_MS, "request_timeout_ms": _NAMESERVER_MS}
     try:
         async with AsyncClient(f"litemq://{address}", **{**settings, **limits}) as mq:
-            brokers = await mq.admin.brokers()
+            brokers, groups = await asyncio.gather(mq.admin.brokers(), mq.admin.replica_groups())
     except LiteMQError as error:
         note_missing({address: plain(str(error), 200)}, "NameServer")
         return {"nameserver": address, "state": "not answering", "brokers": None}
+    note_problems(f"NameServer {address}", sorted({each.obstacle for each in groups if each.master and each.obstacle}))
     return {"nameserver": address, "state": "up", "brokers": len(brokers)}

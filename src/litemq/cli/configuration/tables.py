@@ -188,6 +188,15 @@ NAMESERVER: Final = Table(
         Setting("port", "port", INTEGER, "Port to listen on; 0 picks a free port."),
         Setting("insecure", "insecure", SWITCH, "Allow listening on non-loopback addresses without access control."),
         Setting("storage.data_path", "data_path", TEXT, "Data directory; created if missing."),
+        Setting(
+            "store.kind",
+            "store_kind",
+            choice("embedded", "etcd"),
+            "Store of replicated groups: a file, for one NameServer, or etcd, shared by three or more.",
+        ),
+        Setting("etcd.endpoints", "etcd_endpoints", TEXTS, "Members of the etcd cluster, as host:port."),
+        Setting("etcd.prefix", "etcd_prefix", TEXT, "Prefix of the keys in etcd; the same for all NameServers."),
+        Setting("etcd.timeout", "etcd_timeout_ms", DURATION, "Maximum time for a request to etcd, with all retries."),
         Setting("heartbeat.interval", "heartbeat_interval_ms", DURATION, "Time between heartbeats of a broker."),
         Setting(
             "heartbeat.timeout",

@@ -42,7 +42,7 @@ class ReplicaGroupInfo(NamedTuple):
     min_in_sync: int
     in_sync: int  # members of the in-sync set
     replicas: tuple[ReplicaInfo, ...]
-    obstacle: str  # why there is no master; empty if there is one
+    obstacle: str  # why there is no master, or why the NameServer cannot elect one; otherwise empty
 
     @property
     def master(self) -> ReplicaInfo | None:
