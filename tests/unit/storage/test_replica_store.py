@@ -230,6 +230,28 @@ def test_the_file_of_epochs_is_derived_from_the_log(tmp_path: Path) -> None:
     again.abandon()
 
 
+def test_a_follower_knows_its_epoch_if_state_db_is_newer_than_the_checkpoint(tmp_path: Path) -> None:
+    first, second, follower = (open_replica(tmp_path / name, CONFIG, FakeClock()) for name in ("1", "2", "follower"))
+    first.begin_writing(1)
+    _send(first, b"a")
+    for store in (second, follower):
+        ship(first, store, 1 << 20)
+        confirm_all(store)
+    follower.checkpoint()
+    second.begin_writing(2)
+    ship(second, follower, 1 << 20)
+    confirm_all(follower)
+    follower._parts.state_writer.commit(follower.confirm_offset)  # later than the checkpoint
+    follower.abandon()
+    again = open_replica(tmp_path / "follower", CONFIG, FakeClock())
+    assert again.last_epoch == 2
+    _send(second, b"b")
+    ship(second, again, 1 << 20)
+    assert (again.last_epoch, again.epochs) == (2, follower.epochs)
+    for store in (first, second, again):
+        store.abandon()
+
+
 def test_a_follower_drops_what_its_master_dropped(tmp_path: Path) -> None:
     master, follower = _master(tmp_path / "master"), open_replica(tmp_path / "follower", CONFIG, FakeClock())
     for _ in range(60):

@@ -32,7 +32,7 @@ from litemq.storage.log.confirmation import Confirmation, GroupConfirmation
 from litemq.storage.log.epochs import Epoch, EpochFile, find_epochs
 from litemq.storage.log.flush import Flusher
 from litemq.storage.log.reader import Window
-from litemq.storage.log.recovery import find_segments, recover_log
+from litemq.storage.log.recovery import find_segments, last_epoch, recover_log
 from litemq.storage.log.segment import Segment
 from litemq.storage.log.store_id import open_store_id
 from litemq.storage.log.truncation import keep_cut_off, truncate_log
@@ -131,13 +131,14 @@ class LogDirectory:
             raise CorruptStoreError(str(segments_in), before.log_start, reason)
         self._segment_bytes = config.segment_bytes
         self.store_id = open_store_id(self._disk, self._directory) if is_replica else b""
-        flushed = before.flushed if self._checkpoints.latest is not None else None
+        flushed, epoch = (before.flushed if self._checkpoints.latest is not None else None), before.epoch
         if flushed is not None and segments:
             known = self._flushed_at_least(self._directory)
             if flushed < known <= segments[-1].end:  # a shorter log was restored: then it knows nothing
+                epoch = last_epoch(segments, flushed, known, epoch)
                 flushed = known
         self.recovered = recover_log(
-            self._disk, segments_in, segments, flushed, epoch=before.epoch, clean=clean and flushed is not None
+            self._disk, segments_in, segments, flushed, epoch=epoch, clean=clean and flushed is not None
         )
         if not clean:
             checked, end = self.recovered.records_checked, self.recovered.offset
@@ -146,7 +147,7 @@ class LogDirectory:
             )
         self._mark_open()
         end = self.recovered.offset
-        self._recovered_epoch = max(before.epoch, self.recovered.last_epoch)
+        self._recovered_epoch = max(epoch, self.recovered.last_epoch)
         self.store_timestamp = max(before.store_timestamp, self.recovered.last_store_timestamp)
         self.log = CommitLog(self._disk, segments_in, segments, end, config.segment_bytes)
         self.epochs = EpochFile(self._disk, self._directory / "epochs")

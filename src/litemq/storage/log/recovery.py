@@ -21,11 +21,12 @@ from litemq.format.batches.scan import ScanStop, scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.storage.files.disk import Disk
+from litemq.storage.log.epochs import find_epochs
 from litemq.storage.log.reader import is_record_at, possible_records
 from litemq.storage.log.segment import Segment, segment_path, segment_starts
 from litemq.storage.log.truncation import save_tail, truncate_log
 
-__all__ = ["LogEnd", "find_log_end", "find_segments", "recover_log"]
+__all__ = ["LogEnd", "find_log_end", "find_segments", "last_epoch", "recover_log"]
 
 _WINDOW = 16 << 20
 
@@ -61,6 +62,27 @@ def find_segments(disk: Disk, directory: Path, segment_bytes: int) -> list[Segme
 def find_log_end(segments: list[Segment], begin: int) -> int:
     """Return the end of the intact records from ``begin`` on."""
     return _TailReader(segments, begin, 0).find_end()
+
+
+def last_epoch(segments: list[Segment], begin: int, end: int, epoch: int) -> int:
+    """Return the epoch of the last intact record before ``end``.
+
+    ``epoch`` is that of the last record before ``begin``.
+    """
+    epochs = find_epochs(_Segments(segments), max(begin, segments[0].start), end)
+    return max([epoch, *(found.number for found in epochs)])
+
+
+class _Segments(NamedTuple):
+    """The log in some segments, before it is open."""
+
+    segments: list[Segment]
+
+    def segment_of(self, offset: int) -> Segment:
+        return self.segments[(offset - self.segments[0].start) // self.segments[0].size]
+
+    def read(self, begin: int, end: int) -> bytes | memoryview:
+        return self.segment_of(begin).read(begin, end)
 
 
 def recover_log(
