@@ -57,6 +57,10 @@ histories:
 schedules *args:
     {{bin}}/python -m tools.schedules "$@"
 
+# Simulate a replicated group with faults, one run per seed: just simulate --seeds 0-499
+simulate *args:
+    {{bin}}/python -m tools.simulate "$@"
+
 # Flip each byte of a small store once, and check what is detected, served and reported
 flips:
     LITEMQ_FLIPS=all {{bin}}/pytest -n 2 -q tests/crash/test_flipped_bytes.py

@@ -102,7 +102,10 @@ class Tree(NamedTuple):
                 place.write_bytes(self.contents.get(number, b""))
 
 
-def _apply(operation: Operation, contents: dict[int, bytes], names: dict[Path, int], directories: set[Path]) -> None:
+def apply_operation(
+    operation: Operation, contents: dict[int, bytes], names: dict[Path, int], directories: set[Path]
+) -> None:
+    """Do ``operation`` on the files of a ``Tree``."""
     number = operation.file
     old = contents.get(number, b"")
     match operation.what:
@@ -141,15 +144,15 @@ def states_after(operations: list[Operation]) -> Iterator[Tree]:
         if operation.what in _OF_CONTENT | _OF_NAMES:
             pending.append(operation)
             continue
-        safe = [other for other in pending if _is_made_safe(other, operation)]
+        safe = [other for other in pending if is_made_safe(other, operation)]
         for other in safe:
-            _apply(other, contents, names, directories)
+            apply_operation(other, contents, names, directories)
         pending = [other for other in pending if other not in safe]
     seen: set[tuple[object, ...]] = set()
     for chosen in _subsets(pending):
         state = (dict(contents), dict(names), set(directories))
         for operation in chosen:
-            _apply(operation, *state)
+            apply_operation(operation, *state)
         tree = Tree(state[0], state[1], frozenset(state[2]))
         key = (tuple(sorted(tree.contents.items())), tuple(sorted(tree.names.items())), tree.directories)
         if key not in seen:
@@ -157,7 +160,8 @@ def states_after(operations: list[Operation]) -> Iterator[Tree]:
             yield tree
 
 
-def _is_made_safe(operation: Operation, by: Operation) -> bool:
+def is_made_safe(operation: Operation, by: Operation) -> bool:
+    """Return whether the sync ``by`` makes ``operation`` durable."""
     match by.what:
         case "sync":
             return operation.what in _OF_CONTENT and operation.file == by.file

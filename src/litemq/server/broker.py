@@ -45,12 +45,12 @@ async def run_broker(
 
     A replica calls ``on_master`` with the epoch when it becomes the master of its group.
     """
+    tune_interpreter()
     if config.replicas > 1:
         await run_replica(config, ready, stop, on_master)
         return
     loop = asyncio.get_running_loop()
     clock = BrokerClock(SystemClock())
-    tune_interpreter()
     open_store = partial(DiskStore, Path(config.data_path), store_config(config), clock, broker_name=config.broker_name)
     store = await loop.run_in_executor(None, open_store)
     try:

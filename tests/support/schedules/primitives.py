@@ -210,6 +210,7 @@ def _threading(scheduler: Scheduler) -> SimpleNamespace:
         Event=lambda: ScheduledEvent(scheduler),
         Thread=thread,
         current_thread=lambda: scheduler.current and scheduler.current.handle,
+        get_ident=threading.get_ident,
         get_native_id=threading.get_native_id,
     )
 

@@ -12,7 +12,7 @@ import random
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -37,12 +37,14 @@ class Task:
     def __init__(self, name: str, handle: object = None) -> None:
         self.name = name
         self.handle = handle  # the thread object of the code under test
-        self.turn = threading.Semaphore(0)
+        self.turn = threading.Lock()  # released to give the thread its turn
+        self.turn.acquire()
         self.thread: threading.Thread | None = None
         self.waits_for: Callable[[], bool] | None = None
         self.deadline: int | None = None
         self.held: list[object] = []  # locks
         self.is_done = False
+        self.is_killed = False
         self.failure: BaseException | None = None
 
 
@@ -109,7 +111,7 @@ class Scheduler:
                 task.failure = error
             finally:
                 task.is_done = True
-                if not self._is_over:
+                if not self._is_over and not task.is_killed:
                     self._pass_on(task)
 
         task.thread = threading.Thread(target=run, name=f"scheduled-{name}", daemon=True)
@@ -124,6 +126,8 @@ class Scheduler:
     def wait_for(self, condition: Callable[[], bool] | None, timeout: float | None = None) -> bool:
         """Wait until ``condition`` holds; return whether it does, or the time is over."""
         task = self._current
+        if task is not None and task.is_killed:
+            raise Abandoned
         if self._is_over or task is None:
             if task is not None and threading.current_thread() is task.thread and condition is not None:
                 raise Abandoned
@@ -135,11 +139,23 @@ class Scheduler:
             self._current = following
             following.turn.release()
             task.turn.acquire()
-        if self._is_over:
+        if self._is_over or task.is_killed:
             raise Abandoned
         is_met = condition is None or condition()
         task.waits_for = task.deadline = None
         return is_met
+
+    def kill(self, tasks: Iterable[Task]) -> None:
+        """End threads that wait for their turn, as the end of their process would."""
+        running = self._current
+        for task in tasks:
+            if not task.is_done:
+                task.is_killed = True
+                self._current = task
+                task.turn.release()
+                if task.thread is not None:
+                    task.thread.join()
+        self._current = running
 
     def check_may_wait(self) -> None:
         """Raise if the running thread holds a lock of ``no_waiting``."""

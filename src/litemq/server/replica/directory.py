@@ -14,7 +14,7 @@ from litemq.errors import IncompleteCopyError
 from litemq.net.request_channel import RequestChannel
 from litemq.server.broker_config import BrokerConfig
 from litemq.server.broker_setup import close_store, store_config
-from litemq.storage.files.disk import DISK
+from litemq.storage.files.disk import Disk
 from litemq.storage.log.store_id import open_store_id
 from litemq.storage.log_copy import LogCopy
 from litemq.storage.replica_store import ReplicaStore
@@ -27,11 +27,12 @@ _LOG = logging.getLogger(__name__)
 class ReplicaDirectory:
     """``store`` is ``None`` while the directory has a part of its master's log only."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock, on_failure: Callable[[str], object]) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, disk: Disk, on_failure: Callable[[str], object]) -> None:
         """``on_failure`` is called, from any thread, if the store stops writing for good."""
         self._config = config
         self._store_config = store_config(config)
         self._clock = clock
+        self._disk = disk
         self._on_failure = on_failure
         self._path = Path(config.data_path)
         self.store: ReplicaStore | None = None
@@ -39,11 +40,12 @@ class ReplicaDirectory:
 
     async def open(self) -> None:
         """Open the store, if the directory has no incomplete copy."""
-        make = partial(ReplicaStore, self._path, self._store_config, self._clock, broker_name=self._config.broker_name)
+        name = self._config.broker_name
+        make = partial(ReplicaStore, self._path, self._store_config, self._clock, disk=self._disk, broker_name=name)
         try:
             self.store = await uninterrupted(make)
         except IncompleteCopyError:
-            self.store_id = await uninterrupted(partial(open_store_id, DISK, self._path))
+            self.store_id = await uninterrupted(partial(open_store_id, self._disk, self._path))
         else:
             self.store_id = self.store.store_id
             self.store.on_failure(self._on_failure)
@@ -54,7 +56,7 @@ class ReplicaDirectory:
         Return whether the store is open again. If not, the copy continues with the next call.
         """
         await self.close()
-        make = partial(LogCopy, self._path, self._store_config, self._clock, log_start)
+        make = partial(LogCopy, self._path, self._store_config, self._clock, log_start, disk=self._disk)
         copy = await uninterrupted(make)
         is_complete = False
         try:

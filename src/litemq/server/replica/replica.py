@@ -16,13 +16,14 @@ from litemq.net.frame import Frame
 from litemq.net.server import FrameServer, Session
 from litemq.proto.wire_pb2 import ReplicaGroup, ReplicaReport
 from litemq.server.broker_config import BrokerConfig, check_address
-from litemq.server.broker_setup import frame_limits, tune_interpreter
+from litemq.server.broker_setup import frame_limits
 from litemq.server.heap import trim_heap_regularly
 from litemq.server.replica.directory import ReplicaDirectory
 from litemq.server.replica.follower import FollowerRole
 from litemq.server.replica.group_link import GroupLink
 from litemq.server.replica.held_requests import HeldRequests
 from litemq.server.replica.master import MasterRole
+from litemq.storage.files.disk import DISK, Disk
 
 __all__ = ["run_replica"]
 
@@ -42,14 +43,15 @@ async def run_replica(
     ready: Callable[[str, int], None],
     stop: asyncio.Event,
     on_master: Callable[[int], None] = lambda _epoch: None,
+    *,
+    disk: Disk = DISK,
 ) -> None:
     """Serve until ``stop`` is set. Call ``ready`` with the address once others can connect.
 
     ``on_master`` is called with the epoch when this replica becomes the master.
     """
     clock = BrokerClock(SystemClock())
-    tune_interpreter()
-    replica = _Replica(config, clock, on_master)
+    replica = _Replica(config, clock, on_master, disk)
     await replica.directory.open()
     try:
         server = FrameServer(
@@ -72,7 +74,7 @@ async def run_replica(
 class _Replica:
     """A replica, on the event loop on which it is created."""
 
-    def __init__(self, config: BrokerConfig, clock: BrokerClock, on_master: Callable[[int], None]) -> None:
+    def __init__(self, config: BrokerConfig, clock: BrokerClock, on_master: Callable[[int], None], disk: Disk) -> None:
         self._config = config
         self._clock = clock
         self._link = GroupLink([check_address("nameservers", each) for each in config.nameservers], self._report)
@@ -82,7 +84,7 @@ class _Replica:
         self._is_stopping = False
         self._failed = asyncio.Event()
         loop = asyncio.get_running_loop()
-        self.directory = ReplicaDirectory(config, clock, lambda _: loop.call_soon_threadsafe(self._failed.set))
+        self.directory = ReplicaDirectory(config, clock, disk, lambda _: loop.call_soon_threadsafe(self._failed.set))
         self.address = ("", 0)
 
     # Requests -------------------------------------------------------------------------------------

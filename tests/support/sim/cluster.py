@@ -1,0 +1,246 @@
+"""A NameServer and three replicas as processes of a simulation, and what can happen to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+from litemq.server.broker_config import BrokerConfig
+from litemq.server.nameserver import run_nameserver
+from litemq.server.nameserver_config import NameServerConfig
+from litemq.server.replica.replica import run_replica
+from support.sim.disk import LosingDisk
+from support.sim.environment import SEGMENT_BYTES
+from support.sim.loop import SimulationLoop
+from support.sim.network import Network
+from support.sim.process import PROCESS, Host, Process
+from support.sim.scheduler import SimulationScheduler
+
+__all__ = ["BROKER_PORT", "CLIENTS", "GROUP", "NAMESERVER", "REPLICAS", "URL", "Cluster"]
+
+GROUP: Final = "orders"
+NAMESERVER: Final = "ns"
+REPLICAS: Final = ("a", "b", "c")
+CLIENTS: Final = ("client-1", "client-2")
+BROKER_PORT: Final = 10911
+URL: Final = f"litemq://{NAMESERVER}:9876"
+_LEASE_MS: Final = 2_000
+_MAX_AWAITS: Final = 100  # of a coroutine that is closed
+
+
+class Cluster:
+    """The processes of a cluster, on the event loop ``loop``."""
+
+    def __init__(self, scheduler: SimulationScheduler, loop: SimulationLoop, folder: Path, seed: int) -> None:
+        self.scheduler = scheduler
+        self.loop = loop
+        self.random = random.Random(seed)
+        self.counts: Counter[str] = Counter()
+        self.events: list[str] = []
+        self.faults: list[str] = []
+        self.masters: dict[int, str] = {}  # by epoch
+        self.network = loop.network = Network(loop, random.Random(seed + 1), self.trace)
+        self.hosts = {name: Host(name) for name in (NAMESERVER, *REPLICAS, *CLIENTS)}
+        self.network.hosts = self.hosts
+        self.disks = {name: LosingDisk(scheduler, folder / name) for name in REPLICAS}
+        self.processes: dict[str, Process] = {}
+        self.ended: list[Process] = []
+        self.clients: list[asyncio.Task[None]] = []
+        self._folder = folder
+        self._lives = Counter[str]()
+
+    def trace(self, what: str, *facts: object) -> None:
+        """Note an event, for the digest and for the reader of a trace."""
+        self.events.append(f"{self.scheduler.now_ns / 1e6:.3f} {what} {' '.join(map(str, facts))}")
+
+    def fault(self, description: str) -> None:
+        """Note a violated invariant."""
+        self.trace("FAULT", description)
+        self.faults.append(description)
+
+    # Processes ------------------------------------------------------------------------------------
+
+    def run_client(self, host: str, main: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        """Run ``main`` as a client on ``host``."""
+        process = self._run(host, main)
+        assert process.task is not None
+        self.clients.append(process.task)
+        return process.task
+
+    async def run_to_end(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run ``main`` as a client, and wait for its end."""
+        await self.run_client(CLIENTS[1], main)
+
+    def _run(self, host: str, main: Callable[[], Coroutine[Any, Any, None]]) -> Process:
+        self._lives[host] += 1
+        process = Process(self.hosts[host], f"{host}/{self._lives[host]}")
+        context = contextvars.copy_context()
+        context.run(PROCESS.set, process)
+        process.task = context.run(lambda: self.loop.create_task(main()))
+        process.task.add_done_callback(lambda task: self._on_end(process, task), context=contextvars.Context())
+        return process
+
+    def _on_end(self, process: Process, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        self.trace("ended", process.name, repr(error))
+        if error is not None:
+            self.fault(f"{process.name} ended: {error!r}")
+
+    def start_nameserver(self) -> None:
+        config = NameServerConfig(
+            host=NAMESERVER,
+            insecure=True,
+            data_path=str(self._folder / NAMESERVER),
+            master_lease_ms=_LEASE_MS,
+        )
+        (self._folder / NAMESERVER).mkdir(exist_ok=True)
+        self.processes[NAMESERVER] = self._run(
+            NAMESERVER, lambda: run_nameserver(config, lambda *_: None, asyncio.Event())
+        )
+
+    def start_replica(self, name: str) -> None:
+        config = BrokerConfig(
+            broker_id=name,
+            broker_name=GROUP,
+            host=name,
+            port=BROKER_PORT,
+            insecure=True,
+            nameservers=(f"{NAMESERVER}:9876",),
+            data_path=str(self._folder / name / "data"),
+            file_size=SEGMENT_BYTES,
+            max_record_bytes=4096,
+            replicas=len(REPLICAS),
+            experimental=True,
+        )
+        disk = self.disks[name]
+
+        def on_master(epoch: int) -> None:
+            self._on_master(process, epoch)
+
+        process = self.processes[name] = self._run(
+            name, lambda: run_replica(config, lambda *_: None, asyncio.Event(), on_master, disk=disk)
+        )
+
+    def _on_master(self, process: Process, epoch: int) -> None:
+        self.counts["elections"] += 1
+        self.trace("master", process.name, epoch)
+        if self.masters.setdefault(epoch, process.name) != process.name:
+            self.fault(f"I5: epoch {epoch} has the masters {self.masters[epoch]} and {process.name}")
+
+    def _end(self, process: Process, *, has_power: bool) -> None:
+        process.is_alive = False
+        self.scheduler.paused.discard(process)
+        if process.store is not None:
+            self.counts["bytes cut"] += process.store.bytes_cut
+            self.counts["truncations"] += bool(process.store.bytes_cut)
+        self.ended.append(process)
+        self.network.lose_process(process, has_power=has_power)
+        self.scheduler.kill_threads(process)
+        for call in process.on_end:
+            call()
+        del self.processes[process.host.name]
+
+    @property
+    def master(self) -> str | None:
+        """The name of the replica that writes now, or wrote last."""
+        for name in REPLICAS:
+            process = self.processes.get(name)
+            if process is not None and process.store is not None and not process.store.follows:
+                return name
+        return None
+
+    def describe(self) -> str:
+        """Describe the replicas, for a report."""
+        return "; ".join(
+            f"{process.name}: "
+            + (
+                "no store"
+                if (store := process.store) is None
+                else f"epoch {store.last_epoch}, end {store.log_end}, confirmed {store.confirm_offset}, "
+                f"{'follows' if store.follows else 'writes'}"
+            )
+            for process in self.processes.values()
+        )
+
+    # Faults ---------------------------------------------------------------------------------------
+
+    def kill(self, name: str) -> None:
+        """End a process; its host goes on, so what was written stays."""
+        if name in self.processes:
+            self.trace("kill", name)
+            self.counts["kills"] += 1
+            self._end(self.processes[name], has_power=True)
+
+    def cut_power(self, name: str) -> None:
+        """Turn a replica's host off; a part of what was not synced is lost."""
+        self.counts["power cuts"] += 1
+        self.hosts[name].has_power = False
+        if name in self.processes:
+            self._end(self.processes[name], has_power=False)
+        lost = self.disks[name].lose_power(self.random)
+        self.counts["operations lost"] += lost
+        self.trace("power cut", name, lost)
+
+    def wipe(self, name: str) -> None:
+        """Replace the disk of a replica, which has ended."""
+        self.trace("wipe", name)
+        self.counts["wiped disks"] += 1
+        self.disks[name].wipe()
+
+    def start(self, name: str) -> None:
+        """Start a host and its process, unless it runs."""
+        self.hosts[name].has_power = True
+        if name not in self.processes:
+            self.trace("start", name)
+            if name == NAMESERVER:
+                self.start_nameserver()
+            else:
+                self.start_replica(name)
+
+    def pause(self, name: str) -> None:
+        if name in self.processes:
+            self.trace("pause", name)
+            self.counts["pauses"] += 1
+            self.processes[name].is_paused = True
+            self.scheduler.paused.add(self.processes[name])
+
+    def resume(self, name: str) -> None:
+        process = self.processes.get(name)
+        if process is not None and process.is_paused:
+            self.trace("resume", name)
+            self.scheduler.paused.discard(process)
+            self.loop.resume(process)
+
+    def heal(self) -> None:
+        """Repair everything: power, processes, links. Clocks stay wrong."""
+        self.trace("heal")
+        self.network.heal()
+        for name in (NAMESERVER, *REPLICAS):
+            self.resume(name)
+            self.start(name)
+
+    def close(self) -> None:
+        """End all processes, without a clean stop."""
+        for process in list(self.processes.values()):
+            self._end(process, has_power=False)
+        self.scheduler.end()
+        for task in asyncio.all_tasks(self.loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            _close(task.get_coro())
+
+
+def _close(coroutine: Any) -> None:
+    """Close a coroutine, whatever it still wants to do."""
+    for _ in range(_MAX_AWAITS):
+        try:
+            coroutine.close()
+        except RuntimeError:  # it awaits again
+            continue
+        except BaseException:  # noqa: BLE001  its process is gone
+            return
+        return

@@ -1,0 +1,139 @@
+"""Producers and readers of a simulation, which record what they see."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Final
+
+from litemq.client.async_client import AsyncClient
+from litemq.client.config import DurabilityName
+from litemq.client.messages.message import Message
+from litemq.errors import LiteMQError, SendOutcomeUnknownError
+from support.history import History, Name, Position
+from support.sim.cluster import CLIENTS, URL, Cluster
+
+__all__ = ["LEVELS", "TOPIC", "Load"]
+
+TOPIC: Final = "orders"
+LEVELS: Final[tuple[DurabilityName, ...]] = ("memory", "disk", "replicas")
+_QUEUES: Final = 2
+_KEYS: Final = 2
+
+
+@dataclass
+class Load:
+    """The load on a cluster. A producer's number is the position of its level in ``LEVELS``."""
+
+    cluster: Cluster
+    random: random.Random
+    history: History = field(default_factory=History)
+    # By reader, what it has read, in order. What is read is confirmed and must last.
+    seen: list[tuple[Name, Position]] = field(default_factory=list)
+    is_stopping: bool = False
+
+    def client(self, name: str) -> AsyncClient:
+        """Return a client with short timeouts."""
+        return AsyncClient(
+            URL,
+            client_id=name,
+            connect_timeout_ms=1_000,
+            request_timeout_ms=2_000,
+            delivery_timeout_ms=6_000,
+            fetch_wait_ms=1_000,
+            shutdown_timeout_ms=1_000,
+        )
+
+    async def create_topic_as_client(self) -> None:
+        """Create the topic in a process of its own."""
+        await self.cluster.run_to_end(self._create_topic)
+
+    async def _create_topic(self) -> None:
+        """Create the topic, once there is a master."""
+        async with self.client("creator") as mq:
+            while True:
+                try:
+                    await mq.admin.create_topic(TOPIC, queues=_QUEUES)
+                except LiteMQError as error:
+                    self.cluster.trace("no topic", repr(error))
+                    await asyncio.sleep(0.2)
+                else:
+                    return
+
+    def start(self) -> None:
+        """Start the producers and the reader, each as a process of its own."""
+        for number in range(len(LEVELS)):
+            self.cluster.run_client(CLIENTS[0], lambda number=number: self._produce(number))  # type: ignore[misc]
+        self.cluster.run_client(CLIENTS[1], self._read)
+
+    # Sending --------------------------------------------------------------------------------------
+
+    async def _produce(self, producer: int) -> None:
+        """Send from several tasks; each awaits its sends and sends with its own key."""
+        pauses = self.random.choice([0.1, 0.3, 0.6])
+        async with self.client(f"producer-{producer}") as mq, asyncio.TaskGroup() as tasks:
+            for key in range(_KEYS):
+                tasks.create_task(self._send_all(mq, producer, key, pauses))
+
+    async def _send_all(self, mq: AsyncClient, producer: int, key: int, pause: float) -> None:
+        number = key
+        while not self.is_stopping:
+            await self.send(mq, Name(producer, f"k{key}" if key else "", number))
+            number += _KEYS
+            await asyncio.sleep(self.random.expovariate(1 / pause))
+
+    async def send(self, mq: AsyncClient, name: Name) -> bool:
+        """Send a message and record the outcome; return whether it was acknowledged."""
+        counts = self.cluster.counts
+        self.history.begin(name)
+        body = name.to_bytes() + b" " * self.random.choice([20, 200, 2000])
+        try:
+            receipt = await mq.send(TOPIC, body, ordering_key=name.key, durability=LEVELS[name.producer])
+        except LiteMQError as error:
+            counts["failed sends"] += 1
+            self.cluster.trace("failed", name, type(error).__name__)
+            if not isinstance(error, SendOutcomeUnknownError):
+                self.history.refused(name)
+            return False
+        position = receipt.broker, receipt.queue_id, receipt.queue_offset
+        self.history.acked(name, position)
+        counts["acked"] += 1
+        counts[f"acked {LEVELS[name.producer]}"] += 1
+        self.cluster.trace("acked", name, position)
+        return True
+
+    async def send_last(self, name: Name) -> None:
+        """Send until a message is acknowledged."""
+        async with self.client("last") as mq:
+            while not await self.send(mq, name):
+                name = name._replace(number=name.number + 1)
+                await asyncio.sleep(0.2)
+
+    # Reading --------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        """Read from the beginning, and again after an error, until the load ends."""
+        async with self.client("reader") as mq:
+            while not self.is_stopping:
+                await self._read_for(mq, self.random.uniform(1, 8))
+
+    async def _read_for(self, mq: AsyncClient, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds), mq.reader(TOPIC) as reader:
+                async for message in reader:
+                    self.seen.append(_seen(message))
+        except TimeoutError:
+            pass
+        except LiteMQError as error:
+            self.cluster.trace("reader", type(error).__name__)
+            await asyncio.sleep(0.2)
+
+    async def read_log(self) -> None:
+        """Read the whole topic as it is now."""
+        async with self.client("final-reader") as mq:
+            self.history.log = [_seen(message) async for message in mq.reader(TOPIC, follow=False)]
+
+
+def _seen(message: Message) -> tuple[Name, Position]:
+    return Name.from_bytes(message.body), (message.broker, message.queue_id, message.queue_offset)
