@@ -24,6 +24,7 @@ from litemq.errors import (
     ConnectionLostError,
     LiteMQError,
     NotGroupMemberError,
+    NotMasterError,
     OffsetOutOfRangeError,
     OverloadedError,
     RequestTimeoutError,
@@ -105,7 +106,7 @@ class Consumer(Feed):
                 )
                 for reader in self._held(broker):
                     self._put_back(reader)  # its queue may have another owner
-            except (ConnectionLostError, RequestTimeoutError, OverloadedError) as error:
+            except (ConnectionLostError, RequestTimeoutError, NotMasterError, OverloadedError) as error:
                 _LOG.info("reading %s from %s failed, retrying: %s", self.topic, broker, error)
             if now() - began > 1:
                 backoff.reset()
@@ -255,7 +256,7 @@ class Consumer(Feed):
                 while True:
                     try:
                         return await self.commit()
-                    except (NotGroupMemberError, ConnectionLostError, OverloadedError):
+                    except (NotGroupMemberError, ConnectionLostError, NotMasterError, OverloadedError):
                         await asyncio.sleep(backoff.next_delay())
                     except LiteMQError as error:
                         _LOG.info("committing the offsets of group %s failed: %s", self.group_id, error)

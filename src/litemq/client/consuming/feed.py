@@ -29,6 +29,7 @@ from litemq.errors import (
     MissingExtraError,
     NoRouteError,
     NotGroupMemberError,
+    NotMasterError,
     OffsetExpiredError,
     OverloadedError,
     RequestTimeoutError,
@@ -40,6 +41,7 @@ __all__ = ["Feed"]
 _LOG = logging.getLogger(__name__)
 _MAX_PULL_BYTES: Final = 1 << 20
 _MIN_PULL_BYTES: Final = 64 << 10
+_TRANSIENT: Final = (ConnectionLostError, RequestTimeoutError, NotGroupMemberError, NotMasterError, OverloadedError)
 _ARCHIVE_DELAYS: Final = (0.2, 1.0, 5.0)  # seconds before a retry of an archive that cannot be read
 
 
@@ -220,7 +222,7 @@ class Feed(AsyncIterator[Message]):
                 queues = await self._begin(broker)
                 backoff.reset()
                 await self._read_queues(queues)
-            except (ConnectionLostError, RequestTimeoutError, NotGroupMemberError, OverloadedError) as error:
+            except _TRANSIENT as error:
                 _LOG.info("reading %s from %s failed, retrying: %s", self.topic, broker, error)
                 await asyncio.sleep(backoff.next_delay())
 

@@ -17,7 +17,7 @@ from litemq.client.leases.leases import Leases
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.settling.ack_policy import SettlePolicy
-from litemq.errors import ConnectionLostError, OverloadedError, RequestTimeoutError
+from litemq.errors import ConnectionLostError, NotMasterError, OverloadedError, RequestTimeoutError
 
 __all__ = ["LeaseConsumer"]
 
@@ -86,7 +86,7 @@ class LeaseConsumer(Consumer):
                     ahead=True,
                 )
                 backoff.reset()
-            except (ConnectionLostError, RequestTimeoutError, OverloadedError) as error:
+            except (ConnectionLostError, RequestTimeoutError, NotMasterError, OverloadedError) as error:
                 _LOG.info("leasing messages of %s from %s failed, retrying: %s", self.topic, broker, error)
                 await asyncio.sleep(
                     backoff.next_delay(error.retry_after_ms if isinstance(error, OverloadedError) else 0)

@@ -19,14 +19,21 @@ from litemq.client.leases.lease import Lease
 from litemq.client.leases.leases import Leases
 from litemq.client.messages.message import Message
 from litemq.client.settling.ack_policy import SettlePolicy
-from litemq.errors import ConnectionLostError, LiteMQError, NoRouteError, OverloadedError, RequestTimeoutError
+from litemq.errors import (
+    ConnectionLostError,
+    LiteMQError,
+    NoRouteError,
+    NotMasterError,
+    OverloadedError,
+    RequestTimeoutError,
+)
 
 __all__ = ["Receiver"]
 
 _LOG = logging.getLogger(__name__)
 _MAX_BYTES: Final = 4 << 20
 _BROKER_TIMEOUT_S: Final = 1.0  # per broker, if there are several
-_TRANSIENT: Final = (ConnectionLostError, RequestTimeoutError, OverloadedError)
+_TRANSIENT: Final = (ConnectionLostError, RequestTimeoutError, NotMasterError, OverloadedError)
 _KEPT_SECONDS: Final = 1.0  # how long spare messages wait for the next caller
 
 
