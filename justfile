@@ -73,6 +73,10 @@ chaos seconds="60":
 attack *args:
     {{bin}}/python -m tools.attack "$@"
 
+# Disturb NameServers, etcd and replicated groups on hosts of their own: just chaos-cluster --minutes 30 --seed 2
+chaos-cluster *args:
+    {{bin}}/python -m tools.chaos_cluster "$@"
+
 # The same as `chaos` while timers fire, cron jobs tick and transactions are decided
 chaos-time seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_time.py

@@ -137,11 +137,17 @@ class ChaosLoad:
 
 @contextlib.asynccontextmanager
 async def running(
-    load: ChaosLoad, *, lives: float, settle: float, pauses: tuple[float, float, float] = (0, 0.02, 0.02)
+    load: ChaosLoad,
+    *,
+    lives: float,
+    settle: float,
+    pauses: tuple[float, float, float] = (0, 0.02, 0.02),
+    durabilities: tuple[DurabilityName, DurabilityName, DurabilityName] = ("disk", "disk", "memory"),
 ) -> AsyncIterator[ChaosLoad]:
     """Run producers and consumers of several kinds. After the block, stop them and read the log.
 
-    Each producer pauses after each group of messages, so ``pauses`` sets the rates.
+    Each producer pauses after each group of messages, so ``pauses`` sets the rates. Servers fail
+    only in ways that ``durabilities`` survive.
     """
     async with load.client() as mq:
         await mq.admin.create_topic(TOPIC, queues=2)
@@ -150,9 +156,8 @@ async def running(
         asyncio.create_task(load.consume("changing", lives=lives)),
     ]
     producers = [
-        asyncio.create_task(load.produce(0, durability="disk", pause=pauses[0], one_by_one=True)),
-        asyncio.create_task(load.produce(1, durability="disk", pause=pauses[1], one_by_one=False)),
-        asyncio.create_task(load.produce(2, durability="memory", pause=pauses[2], one_by_one=False)),
+        asyncio.create_task(load.produce(number, durability=durability, pause=pause, one_by_one=number == 0))
+        for number, (durability, pause) in enumerate(zip(durabilities, pauses, strict=True))
     ]
     try:
         yield load

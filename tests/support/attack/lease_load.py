@@ -5,6 +5,7 @@ few: each message is acknowledged in the end.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
@@ -62,6 +63,23 @@ class LeaseLoad:
     def missing(self, stored: set[Name]) -> set[Name]:
         """Return the messages that are not acknowledged."""
         return stored - self.acked.keys() - self.unknown
+
+    async def wait_finished(self, mq: AsyncClient, stored: set[Name], patience: float) -> int:
+        """Wait until everything is finished; return the lag.
+
+        Give up after ``patience`` seconds without progress.
+        """
+        finished, until = -1, 0.0
+        while True:
+            lag = await self.lag(mq)
+            if not lag and not self.missing(stored):
+                return lag
+            before, finished = finished, len(self.acked) + len(self.unknown)
+            if finished > before:
+                until = time.monotonic() + patience
+            elif time.monotonic() >= until:
+                return lag
+            await asyncio.sleep(0.5)
 
     async def lag(self, mq: AsyncClient) -> int:
         """Return the number of messages that the group has not finished, as the brokers see it."""

@@ -18,7 +18,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from litemq.client.async_client import AsyncClient
 from support import chaos_load, time_chaos
 from support.attack.bystander import Bystander, Sample
 from support.attack.damage import damage_projections
@@ -273,7 +272,7 @@ async def attack(
                     samples = [await asyncio.to_thread(each.end) for each in (bystander, control)]
                     scenario.judge_bystander(*samples)
             stored = {name for name, _ in load.history.log}
-            lag = await _wait_for_acks(mq, leasing, stored)
+            lag = await leasing.wait_finished(mq, stored, _SETTLE_S)
             for consumer in consumers:
                 consumer.cancel()
             await asyncio.gather(*consumers, return_exceptions=True)
@@ -281,21 +280,6 @@ async def attack(
             scenario.findings.problems.append(f"{lag} messages are not finished in lease mode")
         _check(scenario.findings, load, chaos, leasing, stored)
         return scenario.findings
-
-
-async def _wait_for_acks(mq: AsyncClient, leasing: LeaseLoad, stored: set[Name]) -> int:
-    """Wait until lease mode has finished everything, or makes no progress; return its lag."""
-    finished, until = -1, 0.0
-    while True:
-        lag = await leasing.lag(mq)
-        if not lag and not leasing.missing(stored):
-            return lag
-        before, finished = finished, len(leasing.acked) + len(leasing.unknown)
-        if finished > before:
-            until = time.monotonic() + _SETTLE_S
-        elif time.monotonic() >= until:
-            return lag
-        await asyncio.sleep(0.5)
 
 
 def _within(samples: list[Sample], windows: list[tuple[float, float]]) -> list[Sample]:

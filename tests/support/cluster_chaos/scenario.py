@@ -1,0 +1,194 @@
+"""Faults of all kinds against a cluster under a mixed load, and the check of its histories.
+
+The load sends, consumes, leases, returns and forgets messages, fires, moves and cancels timers,
+ticks, and decides transactions. Each part of it records a history, and a checker knows what must
+hold. The seed determines the faults, their order and their durations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from support import chaos_load, time_chaos
+from support.attack.lease_load import LeaseLoad
+from support.chaos_load import TOPIC, ChaosLoad
+from support.cluster_chaos.faults import Faults
+from support.cluster_chaos.histories import count_cut_off, masters_of_epochs, two_masters, unequal_replicas
+from support.cluster_chaos.site import GROUPS, Site, site
+from support.history import Name, Outcome, problems
+from support.hosts.disk import can_cut_power
+from support.time_chaos import TimeChaos
+from support.time_history import time_problems
+
+__all__ = ["Findings", "chaos"]
+
+_WHOLE_WITHIN_S: Final = 300.0
+_SETTLE_S: Final = 300.0
+_PROGRESS_S: Final = 60.0
+_PAUSES: Final = (0.4, 0.4, 0.4)  # about 160 messages per second and producer
+
+
+@dataclass
+class Findings:
+    """What the faults showed: figures to print, and violated promises."""
+
+    figures: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+class _Schedule:
+    """Faults in a random order, each kind once before any of them again."""
+
+    def __init__(self, faults: Faults, only: str, seconds: float, chance: Random) -> None:
+        self._names = [name for name in faults.by_name if only in name]
+        self._longest_s = min(60.0, max(5.0, seconds / 25))
+        self._chance = chance
+
+    def __iter__(self) -> Iterator[tuple[str, float, float]]:
+        """Iterate over names of faults, how long each lasts, and the pause after it."""
+        while True:
+            for name in self._chance.sample(self._names, len(self._names)):
+                lasts = self._chance.uniform(1.0, self._longest_s)
+                yield name, lasts, self._chance.choice([0.0, 0.5, self._chance.uniform(1.0, self._longest_s)])
+
+
+@dataclass
+class _Scenario:
+    site: Site
+    load: ChaosLoad
+    findings: Findings
+    on_progress: Callable[[str], None]
+    faults: Counter[str] = field(default_factory=Counter)
+
+    async def run(self, schedule: _Schedule, faults: Faults, seconds: float) -> None:
+        """Let one fault follow another for ``seconds``. In between, both groups make progress."""
+        begin = time.monotonic()
+        for name, lasts, pause in itertools.takewhile(lambda _: time.monotonic() - begin < seconds, schedule):
+            async with faults.by_name[name]() as hit:
+                self.on_progress(f"{time.monotonic() - begin:.0f} s: {name} ({hit}) for {lasts:.1f} s")
+                await asyncio.sleep(lasts)
+            self.faults[name] += 1
+            await self._wait_progress(name)
+            self._revive()
+            await asyncio.sleep(pause)
+
+    async def _wait_progress(self, after: str) -> None:
+        """Wait for acks of each group. How long that takes is a figure, no problem."""
+        before = dict(self.load.acks.last)
+        until = time.monotonic() + _PROGRESS_S
+        while any(self.load.acks.last.get(group) == before.get(group) for group in GROUPS):
+            if time.monotonic() > until:
+                self.on_progress(f"no acks within {_PROGRESS_S:g} s after: {after}")
+                return
+            await asyncio.sleep(0.05)
+
+    def _revive(self) -> None:
+        """Start the processes that have ended by themselves; that they did is a problem."""
+        for process in self.site.processes.values():
+            if process.note_end():
+                self.on_progress(process.ended[-1])
+                process.start()
+
+
+async def chaos(folder: Path, *, seconds: float, seed: int, only: str, on_progress: Callable[[str], None]) -> Findings:
+    """Run the load and the faults whose names contain ``only``; check the histories."""
+    findings = Findings()
+    no_power = can_cut_power(folder)
+    if no_power:
+        findings.figures["power cuts"] = f"not tried: {no_power}"
+    with site(folder, has_power=not no_power, on_problem=findings.problems.append) as cluster:
+        if missing := await cluster.wait_whole(_WHOLE_WITHIN_S):
+            findings.problems.append(f"the cluster did not start: {missing}")
+            return findings
+        load, times, leasing = ChaosLoad(cluster.url), TimeChaos(cluster.url), LeaseLoad(TOPIC)
+        scenario = _Scenario(cluster, load, findings, on_progress)
+        async with load.client() as mq:
+            async with AsyncExitStack() as loads:
+                await loads.enter_async_context(
+                    chaos_load.running(load, lives=20, settle=_SETTLE_S, pauses=_PAUSES, durabilities=("replicas",) * 3)
+                )
+                consumers = [asyncio.create_task(leasing.consume(mq)) for _ in range(2)]
+                await loads.enter_async_context(time_chaos.running(times, settle=_SETTLE_S))
+                faults = Faults(cluster, Random(seed), has_power=not no_power)
+                await scenario.run(_Schedule(faults, only, seconds, Random(seed)), faults, seconds)
+                on_progress("the faults end, and the histories are completed")
+                if missing := await cluster.wait_whole(_WHOLE_WITHIN_S):
+                    findings.problems.append(f"not whole within {_WHOLE_WITHIN_S:g} s after the last fault: {missing}")
+            stored = {name for name, _ in load.history.log}
+            lag = await leasing.wait_finished(mq, stored, _SETTLE_S)
+            for consumer in consumers:
+                consumer.cancel()
+            await asyncio.gather(*consumers, return_exceptions=True)
+        if lag:
+            findings.problems.append(f"{lag} messages are not finished in lease mode")
+        await _stop(cluster, findings)
+        _check_replicas(folder, cluster, findings)
+        _check_histories(findings, load, times, leasing, stored)
+        findings.figures["faults"] = f"{scenario.faults.total()} of {len(scenario.faults)} kinds"
+    return findings
+
+
+async def _stop(cluster: Site, findings: Findings) -> None:
+    """Stop all brokers, once their logs are equal: the load has ended."""
+    await cluster.wait_whole(_WHOLE_WITHIN_S)
+    for group in GROUPS:
+        until = time.monotonic() + _WHOLE_WITHIN_S
+        while len({each.log_end for each in (await cluster.views())[group].replicas}) > 1:
+            if time.monotonic() > until:
+                findings.problems.append(f"the logs of group {group} have different ends")
+                break
+            await asyncio.sleep(0.2)
+    for broker in cluster.brokers:
+        broker.terminate()
+    for broker in cluster.brokers:
+        status = await asyncio.to_thread(broker.wait_stopped)
+        if status:
+            findings.problems.append(f"{broker.name} stopped with the exit status {status}")
+
+
+def _check_replicas(folder: Path, cluster: Site, findings: Findings) -> None:
+    masters = masters_of_epochs([broker.log for broker in cluster.brokers])
+    findings.problems += two_masters(masters)
+    for group in GROUPS:
+        findings.figures[f"epochs of group {group}"] = str(sum(of == group for of, _ in masters))
+        folders = [cluster.disks[each.name].path / "data" for each in cluster.replicas(group)]
+        findings.problems += unequal_replicas(folders)
+    tails = count_cut_off([disk.path for disk in cluster.disks.values()])
+    findings.figures["tails cut off"] = f"{tails}, besides those on wiped disks"
+    findings.figures["logs"] = str(folder)
+
+
+def _check_histories(
+    findings: Findings, load: ChaosLoad, times: TimeChaos, leasing: LeaseLoad, stored: set[Name]
+) -> None:
+    history = load.history
+    times.history.late_within_ms = 1 << 40  # how late depends on the faults; never, or early, does not
+    findings.problems += problems(history)
+    findings.problems += time_problems(times.history)
+    findings.problems += [
+        f"{name} is in the log, and was never acknowledged" for name in sorted(leasing.missing(stored))[:5]
+    ]
+    findings.figures |= {
+        "sent": f"{len(history.outcomes):,}, acked {history.count(Outcome.ACKED):,}, "
+        f"refused {history.count(Outcome.REFUSED):,}, unknown {history.count(Outcome.UNKNOWN):,}",
+        "in the log": f"{len(history.log):,}, delivered again {history.repeated:,}",
+        "acked in lease mode": f"{len(leasing.acked):,}, returned {leasing.returned:,}, "
+        f"acked again {leasing.acked.total() - len(leasing.acked):,}, "
+        f"by an acknowledgement without answer {len(leasing.unknown - leasing.acked.keys()):,}",
+        "timers": f"{len(times.history.timers):,}, came {len(times.history.timer_log):,}",
+        "ticks": f"{len(times.history.tick_log):,}",
+        "transactions": f"{len(times.history.transactions):,}, messages {len(times.history.transaction_log):,}",
+    }
+    for group, gap in sorted(load.acks.longest.items()):
+        findings.figures[f"longest write gap of group {group}"] = f"{gap:.1f} s"
+    for error, times_seen in Counter(load.errors + times.errors + leasing.errors).most_common(6):
+        findings.figures[f"{times_seen} x"] = error[:160]

@@ -1,0 +1,74 @@
+"""Disturb NameServers, etcd and replicated groups, and check that the cluster keeps its promises.
+
+    python -m tools.chaos_cluster [--minutes 3] [--seed 1] [--only partition] [--keep FOLDER]
+
+Each host is a network namespace, so the program needs the rights of root, or those of a user
+namespace of its own. Three NameServers share three members of etcd; two groups have three replicas
+each. Faults of processes, of the network and of disks follow each other under a mixed load. Then
+everything is healed, and the recorded histories are checked. With ``--keep``, data and logs stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_IS_INSIDE = "LITEMQ_OWN_NETWORKS"
+
+
+def enter_namespace() -> None:
+    """Start this program again in a mount namespace, which ends with it."""
+    if _IS_INSIDE in os.environ:
+        return
+    as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    command = ["unshare", "--mount", *as_root]
+    probe = subprocess.run([*command, "--net", "true"], check=False, stderr=subprocess.PIPE, text=True)
+    if probe.returncode:
+        sys.exit(f"cannot create network namespaces: {probe.stderr.strip()}. Run this program as root")
+    os.environ[_IS_INSIDE] = "1"
+    os.execvp(command[0], [*command, sys.executable, "-m", "tools.chaos_cluster", *sys.argv[1:]])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Disturb a replicated cluster under a long mixed load.")
+    parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="text in the names of the faults to use")
+    parser.add_argument("--keep", type=Path, help="folder for data and logs, which stay; default: a temporary one")
+    arguments = parser.parse_args()
+    enter_namespace()
+    tests = str(ROOT / "tests")
+    sys.path.insert(0, tests)
+    os.environ["PYTHONPATH"] = tests  # for the router in its own process
+    from litemq.net.event_loop import run
+    from support.cluster_chaos.scenario import chaos
+
+    if arguments.keep is not None:
+        arguments.keep.mkdir(parents=True)
+    temporary = tempfile.TemporaryDirectory(prefix="litemq-chaos-", ignore_cleanup_errors=True)
+    with temporary if arguments.keep is None else nullcontext(str(arguments.keep)) as folder:
+        findings = run(
+            chaos(
+                Path(folder),
+                seconds=arguments.minutes * 60,
+                seed=arguments.seed,
+                only=arguments.only,
+                on_progress=lambda text: print(text, file=sys.stderr, flush=True),
+            )
+        )
+    for name, figure in findings.figures.items():
+        print(f"{name:<40}{figure}")
+    for problem in findings.problems:
+        print(f"problem: {problem}")
+    print(f"{len(findings.problems)} problems")
+    return 1 if findings.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
