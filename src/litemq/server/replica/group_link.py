@@ -13,7 +13,13 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from litemq.errors import ConnectionLostError, LiteMQError, NetworkError
+from litemq.errors import (
+    ChangeOutcomeUnknownError,
+    ClusterStoreUnavailableError,
+    ConnectionLostError,
+    LiteMQError,
+    NetworkError,
+)
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import (
     ChangeInSyncRequest,
@@ -29,6 +35,9 @@ __all__ = ["GroupLink"]
 
 _WAIT_MS: Final = 500  # of a report that changes nothing; the next one is the next heartbeat
 _TIMEOUT_S: Final = 2.0
+_SOON_S: Final = 0.3
+# This NameServer does not know; another one may.
+_NO_ANSWER: Final = (NetworkError, ClusterStoreUnavailableError, ChangeOutcomeUnknownError)
 _FIRST_PAUSE_S: Final = 0.05
 _MAX_PAUSE_S: Final = 1.0
 _LOG = logging.getLogger(__name__)
@@ -73,15 +82,36 @@ class GroupLink:
         return ReplicaGroup.FromString(await self._ask(Opcode.HAND_OVER, request.SerializeToString()))
 
     async def _ask(self, opcode: int, header: bytes) -> bytes:
-        """Ask one NameServer after another until one answers, with a result or an error."""
-        failure: NetworkError | None = None
-        for line in self._lines:
-            if line.peer is not None:
-                try:
-                    return (await line.peer.request(opcode, header, timeout=_TIMEOUT_S)).header
-                except NetworkError as error:
-                    failure = error
-        raise failure or ConnectionLostError("no NameServer is reachable")
+        """Ask one NameServer after another until one answers, with a result or a definite error.
+
+        If one does not answer soon, or does not reach the cluster store, the next one is asked,
+        too: a lease of two seconds does not outlast the timeout of a NameServer that hangs. So a
+        request may be made twice. The NameServer that has answered is asked first the next time.
+        """
+        unasked = [line for line in self._lines if line.peer is not None]
+        asked: dict[asyncio.Task[bytes], _Line] = {}
+        failure: LiteMQError = ConnectionLostError("no NameServer is reachable")
+        try:
+            while unasked or asked:
+                if unasked:
+                    line = unasked.pop(0)
+                    asked[asyncio.create_task(line.ask(opcode, header))] = line
+                done, _ = await asyncio.wait(
+                    asked, timeout=_SOON_S if unasked else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in done:
+                    line = asked.pop(task)
+                    try:
+                        answer = task.result()
+                    except _NO_ANSWER as error:
+                        failure = error
+                    else:
+                        self._lines.sort(key=lambda each: each is not line)
+                        return answer
+        finally:
+            for task in asked:
+                task.cancel()
+        raise failure
 
 
 class _Line:
@@ -96,6 +126,12 @@ class _Line:
         self._on_view = on_view
         self._logged = ""
         self.peer: Peer | None = None
+
+    async def ask(self, opcode: int, header: bytes) -> bytes:
+        """Send a request to this NameServer, if it is connected."""
+        if self.peer is None:
+            raise ConnectionLostError(f"no connection to the NameServer at {self._host}:{self._port}")
+        return (await self.peer.request(opcode, header, timeout=_TIMEOUT_S)).header
 
     async def run(self) -> None:
         pause = _FIRST_PAUSE_S
