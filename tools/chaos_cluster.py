@@ -40,28 +40,20 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="text in the names of the faults to use")
+    parser.add_argument("--flip-bits", action="store_true", help="also flip bits in logs, which needs their repair")
     parser.add_argument("--keep", type=Path, help="folder for data and logs, which stay; default: a temporary one")
     arguments = parser.parse_args()
     enter_namespace()
-    tests = str(ROOT / "tests")
-    sys.path.insert(0, tests)
-    os.environ["PYTHONPATH"] = tests  # for the router in its own process
+    sys.path.insert(0, str(ROOT / "tests"))
     from litemq.net.event_loop import run
-    from support.cluster_chaos.scenario import chaos
+    from support.cluster_chaos.scenario import Plan, chaos
 
     if arguments.keep is not None:
         arguments.keep.mkdir(parents=True)
     temporary = tempfile.TemporaryDirectory(prefix="litemq-chaos-", ignore_cleanup_errors=True)
     with temporary if arguments.keep is None else nullcontext(str(arguments.keep)) as folder:
-        findings = run(
-            chaos(
-                Path(folder),
-                seconds=arguments.minutes * 60,
-                seed=arguments.seed,
-                only=arguments.only,
-                on_progress=lambda text: print(text, file=sys.stderr, flush=True),
-            )
-        )
+        plan = Plan(arguments.minutes * 60, arguments.seed, arguments.only, arguments.flip_bits)
+        findings = run(chaos(Path(folder), plan, lambda text: print(text, file=sys.stderr, flush=True)))
     for name, figure in findings.figures.items():
         print(f"{name:<40}{figure}")
     for problem in findings.problems:

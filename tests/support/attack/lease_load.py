@@ -14,7 +14,7 @@ from typing import Final
 from litemq.client.async_client import AsyncClient
 from litemq.client.messages.message import Message
 from litemq.client.settling.retry_policy import RetryPolicy
-from litemq.errors import LeaseLostError, LiteMQError
+from litemq.errors import LeaseLostError, LiteMQError, SendOutcomeUnknownError
 from support.history import Name
 
 GROUP: Final = "leasing"
@@ -39,26 +39,36 @@ class LeaseLoad:
         """Consume until cancelled."""
         while True:
             try:
-                for message in await mq.receive(
+                messages = await mq.receive(
                     self.topic, group_id=GROUP, max_messages=64, wait=1, lease=5, retry=_NEVER_DEAD
-                ):
-                    kind = self.chance.random()
-                    if kind < 0.02:
-                        await message.nack(delay=self.chance.choice(_DELAYS_S))
-                        self.returned += 1
-                    elif kind > 0.005 + 0.02:  # the others are forgotten: their leases expire
-                        await self._ack(message)
+                )
             except LiteMQError as error:
-                self.errors.append(f"{type(error).__name__}: {error}")
+                self._failed(error)
                 await asyncio.sleep(0.2)
+            else:
+                await asyncio.gather(*map(self._settle, messages))
+
+    async def _settle(self, message: Message) -> None:
+        kind = self.chance.random()
+        try:
+            if kind < 0.02:
+                await message.nack(delay=self.chance.choice(_DELAYS_S))
+                self.returned += 1
+            elif kind > 0.005 + 0.02:  # the others are forgotten: their leases expire
+                await self._ack(message)
+        except LiteMQError as error:
+            self._failed(error)
 
     async def _ack(self, message: Message) -> None:
         name = Name.from_bytes(message.body)
         try:
             await message.ack()
             self.acked[name] += 1
-        except LeaseLostError:
+        except (LeaseLostError, SendOutcomeUnknownError):
             self.unknown.add(name)
+
+    def _failed(self, error: LiteMQError) -> None:
+        self.errors.append(f"{type(error).__name__}: {error}")
 
     def missing(self, stored: set[Name]) -> set[Name]:
         """Return the messages that are not acknowledged."""

@@ -9,6 +9,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from support.cluster_chaos.flips import flip_bit
 from support.cluster_chaos.site import CLIENTS, GROUPS, Site
 from support.hosts.network import CUT, Link
 from support.hosts.process import HostProcess
@@ -24,7 +25,7 @@ Fault = Callable[[], AbstractAsyncContextManager[str]]
 class Faults:
     """Faults by name. Each is a context that yields what it hit; ``chance`` chooses the targets."""
 
-    def __init__(self, site: Site, chance: Random, *, has_power: bool) -> None:
+    def __init__(self, site: Site, chance: Random, *, has_power: bool, flips_bits: bool) -> None:
         self._site = site
         self._chance = chance
         self.by_name: dict[str, Fault] = {}
@@ -48,6 +49,8 @@ class Faults:
         ):
             self.by_name[name] = self._network_fault(links)
         self.by_name["wiped disk"] = self._wiped_disk
+        if flips_bits:
+            self.by_name["flipped bit"] = self._flipped_bit
         if has_power:
             for of in ("master", "follower", "group", "all brokers"):
                 self.by_name[f"power cut of {of}"] = self._process_fault(of, self._cut_power)
@@ -152,6 +155,20 @@ class Faults:
         target.kill()
         self._site.disks[target.name].wipe()
         yield target.name
+        target.start()
+        await self._site.wait_whole(_WHOLE_WITHIN_S, [target.name[0]])
+
+    @asynccontextmanager
+    async def _flipped_bit(self) -> AsyncIterator[str]:
+        """Flip a bit of a flushed record in the log of one replica: the others can repair it."""
+        target = self._chance.choice(self._site.brokers)
+        if await self._site.wait_whole(_WHOLE_WITHIN_S, [target.name[0]]):
+            yield "nothing: the group is not whole"
+            return
+        target.kill()
+        view = (await self._site.views()).get(target.name[0])
+        log_end = min((each.log_end for each in view.replicas), default=0) if view is not None else 0
+        yield flip_bit(self._site.disks[target.name].path / "data" / "commitlog", log_end // 2, self._chance)
         target.start()
         await self._site.wait_whole(_WHOLE_WITHIN_S, [target.name[0]])
 

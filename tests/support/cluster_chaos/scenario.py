@@ -29,12 +29,22 @@ from support.hosts.disk import can_cut_power
 from support.time_chaos import TimeChaos
 from support.time_history import time_problems
 
-__all__ = ["Findings", "chaos"]
+__all__ = ["Findings", "Plan", "chaos"]
 
 _WHOLE_WITHIN_S: Final = 300.0
 _SETTLE_S: Final = 300.0
 _PROGRESS_S: Final = 60.0
 _PAUSES: Final = (0.4, 0.4, 0.4)  # about 160 messages per second and producer
+
+
+@dataclass(frozen=True)
+class Plan:
+    """For how long there are faults, and which: those with ``only`` in their names."""
+
+    seconds: float
+    seed: int
+    only: str = ""
+    flips_bits: bool = False
 
 
 @dataclass
@@ -48,10 +58,10 @@ class Findings:
 class _Schedule:
     """Faults in a random order, each kind once before any of them again."""
 
-    def __init__(self, faults: Faults, only: str, seconds: float, chance: Random) -> None:
-        self._names = [name for name in faults.by_name if only in name]
-        self._longest_s = min(60.0, max(5.0, seconds / 25))
-        self._chance = chance
+    def __init__(self, faults: Faults, plan: Plan) -> None:
+        self._names = [name for name in faults.by_name if plan.only in name]
+        self._longest_s = min(60.0, max(5.0, plan.seconds / 25))
+        self._chance = Random(plan.seed)
 
     def __iter__(self) -> Iterator[tuple[str, float, float]]:
         """Iterate over names of faults, how long each lasts, and the pause after it."""
@@ -68,16 +78,19 @@ class _Scenario:
     findings: Findings
     on_progress: Callable[[str], None]
     faults: Counter[str] = field(default_factory=Counter)
+    gaps: dict[str, float] = field(default_factory=dict)  # the longest without an ack, by fault
 
     async def run(self, schedule: _Schedule, faults: Faults, seconds: float) -> None:
         """Let one fault follow another for ``seconds``. In between, both groups make progress."""
         begin = time.monotonic()
         for name, lasts, pause in itertools.takewhile(lambda _: time.monotonic() - begin < seconds, schedule):
+            self.load.acks.longest.clear()
             async with faults.by_name[name]() as hit:
                 self.on_progress(f"{time.monotonic() - begin:.0f} s: {name} ({hit}) for {lasts:.1f} s")
                 await asyncio.sleep(lasts)
             self.faults[name] += 1
             await self._wait_progress(name)
+            self._note_gaps(name)
             self._revive()
             await asyncio.sleep(pause)
 
@@ -91,6 +104,13 @@ class _Scenario:
                 return
             await asyncio.sleep(0.05)
 
+    def _note_gaps(self, fault: str) -> None:
+        for group, gap in self.load.acks.longest.items():
+            self.gaps[fault] = max(gap, self.gaps.get(fault, 0.0))
+            key = f"longest write gap of group {group}"
+            longest = float(self.findings.figures.get(key, "0 s").split()[0])
+            self.findings.figures[key] = f"{max(gap, longest):.1f} s"
+
     def _revive(self) -> None:
         """Start the processes that have ended by themselves; that they did is a problem."""
         for process in self.site.processes.values():
@@ -99,8 +119,8 @@ class _Scenario:
                 process.start()
 
 
-async def chaos(folder: Path, *, seconds: float, seed: int, only: str, on_progress: Callable[[str], None]) -> Findings:
-    """Run the load and the faults whose names contain ``only``; check the histories."""
+async def chaos(folder: Path, plan: Plan, on_progress: Callable[[str], None]) -> Findings:
+    """Run the load and the faults; check the histories."""
     findings = Findings()
     no_power = can_cut_power(folder)
     if no_power:
@@ -118,12 +138,13 @@ async def chaos(folder: Path, *, seconds: float, seed: int, only: str, on_progre
                 )
                 consumers = [asyncio.create_task(leasing.consume(mq)) for _ in range(2)]
                 await loads.enter_async_context(time_chaos.running(times, settle=_SETTLE_S))
-                faults = Faults(cluster, Random(seed), has_power=not no_power)
-                await scenario.run(_Schedule(faults, only, seconds, Random(seed)), faults, seconds)
+                faults = Faults(cluster, Random(plan.seed), has_power=not no_power, flips_bits=plan.flips_bits)
+                await scenario.run(_Schedule(faults, plan), faults, plan.seconds)
                 on_progress("the faults end, and the histories are completed")
                 if missing := await cluster.wait_whole(_WHOLE_WITHIN_S):
                     findings.problems.append(f"not whole within {_WHOLE_WITHIN_S:g} s after the last fault: {missing}")
             stored = {name for name, _ in load.history.log}
+            on_progress("the log is read, and lease mode finishes")
             lag = await leasing.wait_finished(mq, stored, _SETTLE_S)
             for consumer in consumers:
                 consumer.cancel()
@@ -134,6 +155,8 @@ async def chaos(folder: Path, *, seconds: float, seed: int, only: str, on_progre
         _check_replicas(folder, cluster, findings)
         _check_histories(findings, load, times, leasing, stored)
         findings.figures["faults"] = f"{scenario.faults.total()} of {len(scenario.faults)} kinds"
+        for name, gap in sorted(scenario.gaps.items(), key=lambda each: -each[1]):
+            findings.figures[f"{scenario.faults[name]} x {name}"] = f"longest write gap {gap:.1f} s"
     return findings
 
 
@@ -188,7 +211,5 @@ def _check_histories(
         "ticks": f"{len(times.history.tick_log):,}",
         "transactions": f"{len(times.history.transactions):,}, messages {len(times.history.transaction_log):,}",
     }
-    for group, gap in sorted(load.acks.longest.items()):
-        findings.figures[f"longest write gap of group {group}"] = f"{gap:.1f} s"
     for error, times_seen in Counter(load.errors + times.errors + leasing.errors).most_common(6):
         findings.figures[f"{times_seen} x"] = error[:160]

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
@@ -71,7 +72,7 @@ class Network:
             f"{device}={host.address}" for device, host in zip(self._devices, self.hosts.values(), strict=True)
         ]
         self._router = subprocess.Popen(
-            [sys.executable, "-m", "support.hosts.router", *arguments],
+            [sys.executable, str(Path(__file__).with_name("router.py")), *arguments],
             pass_fds=self._devices,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

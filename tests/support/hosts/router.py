@@ -1,4 +1,4 @@
-"""A router between network namespaces: ``python -m support.hosts.router FD=IP …``.
+"""A router between network namespaces: ``python router.py FD=IP …``.
 
 Each namespace has a TUN device, whose descriptor is inherited. The router forwards packets with the
 delay, loss and rate of the link between sender and receiver. A line of JSON on standard input
