@@ -14,7 +14,7 @@ from typing import Final
 from litemq.client.async_client import AsyncClient
 from litemq.client.messages.message import Message
 from litemq.client.settling.retry_policy import RetryPolicy
-from litemq.errors import LeaseLostError, LiteMQError, SendOutcomeUnknownError
+from litemq.errors import LeaseLostError, LiteMQError
 from support.history import Name
 
 GROUP: Final = "leasing"
@@ -28,8 +28,8 @@ class LeaseLoad:
 
     topic: str
     acked: Counter[Name] = field(default_factory=Counter)
-    # Acknowledgements whose answer was lost are sent again. Then the lease is over: the message is
-    # done, or comes again.
+    # Acknowledgements whose answer was lost are sent again. Then the lease is over, or the client
+    # gives up: the message is done, or comes again.
     unknown: set[Name] = field(default_factory=set)
     returned: int = 0
     errors: list[str] = field(default_factory=list)
@@ -56,6 +56,8 @@ class LeaseLoad:
                 self.returned += 1
             elif kind > 0.005 + 0.02:  # the others are forgotten: their leases expire
                 await self._ack(message)
+        except LeaseLostError:
+            pass
         except LiteMQError as error:
             self._failed(error)
 
@@ -64,8 +66,9 @@ class LeaseLoad:
         try:
             await message.ack()
             self.acked[name] += 1
-        except (LeaseLostError, SendOutcomeUnknownError):
+        except LiteMQError:
             self.unknown.add(name)
+            raise
 
     def _failed(self, error: LiteMQError) -> None:
         self.errors.append(f"{type(error).__name__}: {error}")

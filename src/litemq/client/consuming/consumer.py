@@ -23,6 +23,7 @@ from litemq.client.settling.ack_policy import SettlePolicy
 from litemq.errors import (
     ConnectionLostError,
     LiteMQError,
+    NotConfirmedError,
     NotGroupMemberError,
     NotMasterError,
     OffsetOutOfRangeError,
@@ -34,6 +35,7 @@ __all__ = ["Consumer"]
 
 _LAST_COMMIT_S: Final = 1.0
 _LOG = logging.getLogger(__name__)
+_TRANSIENT: Final = (ConnectionLostError, RequestTimeoutError, NotConfirmedError, NotMasterError, OverloadedError)
 
 
 class Consumer(Feed):
@@ -106,7 +108,7 @@ class Consumer(Feed):
                 )
                 for reader in self._held(broker):
                     self._put_back(reader)  # its queue may have another owner
-            except (ConnectionLostError, RequestTimeoutError, NotMasterError, OverloadedError) as error:
+            except _TRANSIENT as error:
                 _LOG.info("reading %s from %s failed, retrying: %s", self.topic, broker, error)
             if now() - began > 1:
                 backoff.reset()
@@ -256,7 +258,7 @@ class Consumer(Feed):
                 while True:
                     try:
                         return await self.commit()
-                    except (NotGroupMemberError, ConnectionLostError, NotMasterError, OverloadedError):
+                    except (NotGroupMemberError, *_TRANSIENT):
                         await asyncio.sleep(backoff.next_delay())
                     except LiteMQError as error:
                         _LOG.info("committing the offsets of group %s failed: %s", self.group_id, error)

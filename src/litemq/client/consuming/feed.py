@@ -28,6 +28,7 @@ from litemq.errors import (
     LiteMQError,
     MissingExtraError,
     NoRouteError,
+    NotConfirmedError,
     NotGroupMemberError,
     NotMasterError,
     OffsetExpiredError,
@@ -41,7 +42,14 @@ __all__ = ["Feed"]
 _LOG = logging.getLogger(__name__)
 _MAX_PULL_BYTES: Final = 1 << 20
 _MIN_PULL_BYTES: Final = 64 << 10
-_TRANSIENT: Final = (ConnectionLostError, RequestTimeoutError, NotGroupMemberError, NotMasterError, OverloadedError)
+_TRANSIENT: Final = (
+    ConnectionLostError,
+    RequestTimeoutError,
+    NotGroupMemberError,
+    NotConfirmedError,
+    NotMasterError,
+    OverloadedError,
+)
 _ARCHIVE_DELAYS: Final = (0.2, 1.0, 5.0)  # seconds before a retry of an archive that cannot be read
 
 

@@ -17,11 +17,12 @@ from litemq.client.leases.leases import Leases
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.settling.ack_policy import SettlePolicy
-from litemq.errors import ConnectionLostError, NotMasterError, OverloadedError, RequestTimeoutError
+from litemq.errors import ConnectionLostError, NotConfirmedError, NotMasterError, OverloadedError, RequestTimeoutError
 
 __all__ = ["LeaseConsumer"]
 
 _LOG = logging.getLogger(__name__)
+_TRANSIENT: Final = (ConnectionLostError, RequestTimeoutError, NotConfirmedError, NotMasterError, OverloadedError)
 _MAX_BYTES: Final = 1 << 20
 _MIN_BYTES: Final = 64 << 10
 
@@ -86,7 +87,7 @@ class LeaseConsumer(Consumer):
                     ahead=True,
                 )
                 backoff.reset()
-            except (ConnectionLostError, RequestTimeoutError, NotMasterError, OverloadedError) as error:
+            except _TRANSIENT as error:
                 _LOG.info("leasing messages of %s from %s failed, retrying: %s", self.topic, broker, error)
                 await asyncio.sleep(
                     backoff.next_delay(error.retry_after_ms if isinstance(error, OverloadedError) else 0)

@@ -23,6 +23,7 @@ from litemq.errors import (
     ConnectionLostError,
     LiteMQError,
     NoRouteError,
+    NotConfirmedError,
     NotMasterError,
     OverloadedError,
     RequestTimeoutError,
@@ -33,7 +34,7 @@ __all__ = ["Receiver"]
 _LOG = logging.getLogger(__name__)
 _MAX_BYTES: Final = 4 << 20
 _BROKER_TIMEOUT_S: Final = 1.0  # per broker, if there are several
-_TRANSIENT: Final = (ConnectionLostError, RequestTimeoutError, NotMasterError, OverloadedError)
+_TRANSIENT: Final = (ConnectionLostError, RequestTimeoutError, NotConfirmedError, NotMasterError, OverloadedError)
 _KEPT_SECONDS: Final = 1.0  # how long spare messages wait for the next caller
 
 

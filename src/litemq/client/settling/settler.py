@@ -13,7 +13,9 @@ from litemq.errors import (
     ClientClosedError,
     ConnectionLostError,
     LiteMQError,
+    NotConfirmedError,
     NotGroupMemberError,
+    NotMasterError,
     OverloadedError,
     RequestTimeoutError,
 )
@@ -22,7 +24,14 @@ __all__ = ["SettleEngine", "Settler"]
 
 _MAX_REQUESTS: Final = 4  # in flight; further settlements are batched, so requests grow under load
 
-_RETRIABLE: Final = (ConnectionLostError, RequestTimeoutError, OverloadedError, NotGroupMemberError)
+_RETRIABLE: Final = (
+    ConnectionLostError,
+    RequestTimeoutError,
+    OverloadedError,
+    NotGroupMemberError,
+    NotMasterError,
+    NotConfirmedError,
+)
 
 
 class SettleEngine(Protocol):

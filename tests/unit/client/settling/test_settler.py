@@ -15,7 +15,9 @@ from litemq.errors import (
     ConnectionLostError,
     InvalidArgumentError,
     LeaseLostError,
+    NotConfirmedError,
     NotGroupMemberError,
+    NotMasterError,
     OverloadedError,
 )
 from support.lease_backend import LeaseEngine
@@ -82,9 +84,10 @@ async def test_a_request_holds_few_failures() -> None:
 async def test_a_lost_request_is_retried() -> None:
     engine = LeaseEngine()
     engine.troubles += [ConnectionLostError("gone"), OverloadedError("busy", 1)]
+    engine.troubles += [NotConfirmedError("its lease is over"), NotMasterError("another one is")]
     settler = make_settler(engine)
     await settler.ack(0, False, 7, 5).outcome(DeliveryPosition(0, False, 5))
-    assert [acked[0].offsets for acked, _ in engine.settled] == [[5, 1]] * 3
+    assert [acked[0].offsets for acked, _ in engine.settled] == [[5, 1]] * 5
 
 
 @on_loop
