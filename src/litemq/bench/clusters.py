@@ -10,14 +10,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from litemq.bench.disk_space import BROKER_ENVIRONMENT
 from litemq.errors import LiteMQError
 
 __all__ = [
+    "LISTENS",
+    "START_S",
     "RunningBroker",
     "RunningBrokers",
     "free_port",
@@ -25,10 +27,11 @@ __all__ = [
     "running_broker_on",
     "running_brokers",
     "running_cluster",
+    "start_command",
 ]
 
-_START_S: Final = 60.0
-_LISTENS: Final = "listening on"
+START_S: Final = 60.0  # the longest start or stop of a server
+LISTENS: Final = "listening on"  # in the output of a server that others can connect to
 # Runs the command so that it ends with the benchmark, even if that is killed (Linux:
 # PR_SET_PDEATHSIG).
 _PROGRAM: Final = """
@@ -84,7 +87,7 @@ def running_brokers(count: int, module: str = "litemq") -> Iterator[RunningBroke
         names = f"127.0.0.1:{free_port()}"
         stack.enter_context(
             _running(
-                ["nameserver", "--port", names.rpartition(":")[2], "--data-path", str(Path(folder) / "names")], _LISTENS
+                ["nameserver", "--port", names.rpartition(":")[2], "--data-path", str(Path(folder) / "names")], LISTENS
             )
         )
         pids = []
@@ -102,7 +105,7 @@ def running_brokers(count: int, module: str = "litemq") -> Iterator[RunningBroke
                 names,
             ]
             command += ["--data-path", str(Path(folder) / name)]
-            pids.append(stack.enter_context(_running(command, _LISTENS, module)))
+            pids.append(stack.enter_context(_running(command, LISTENS, module)))
         yield RunningBrokers(f"litemq://{names}", tuple(pids))
 
 
@@ -126,7 +129,7 @@ def _broker_on(data: Path) -> Iterator[RunningBroker]:
         names = f"127.0.0.1:{free_port()}"
         server = ["nameserver", "--port", names.rpartition(":")[2], "--data-path", str(Path(folder) / "names")]
         broker = ["broker", "--port", "0", "--nameserver", names, "--data-path", str(data)]
-        with _running(server, _LISTENS), _running(broker, _LISTENS) as pid:
+        with _running(server, LISTENS), _running(broker, LISTENS) as pid:
             yield RunningBroker(f"litemq://{names}", pid, data)
 
 
@@ -136,11 +139,7 @@ def _running(command: list[str], ready: str, module: str = "litemq") -> Iterator
 
     ``ready`` is the text in its output that marks the end of its start-up.
     """
-    arguments = [sys.executable, "-c", _PROGRAM, module, *command]
-    environment = {**os.environ, **BROKER_ENVIRONMENT}
-    with subprocess.Popen(  # noqa: S603
-        arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
+    with start_command(command, subprocess.PIPE, module) as process:
         output = _wait_until(ready, process)
         try:
             if output is not None:
@@ -148,7 +147,16 @@ def _running(command: list[str], ready: str, module: str = "litemq") -> Iterator
             yield process.pid
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(timeout=_START_S)
+            process.wait(timeout=START_S)
+
+
+def start_command(command: Sequence[str], output: IO[str] | int, module: str = "litemq") -> subprocess.Popen[str]:
+    """Start ``module`` with ``command``; all that it prints goes to ``output``."""
+    arguments = [sys.executable, "-c", _PROGRAM, module, *command]
+    environment = {**os.environ, **BROKER_ENVIRONMENT}
+    return subprocess.Popen(  # noqa: S603
+        arguments, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True
+    )
 
 
 def _wait_until(ready: str, process: subprocess.Popen[str]) -> str | None:

@@ -30,6 +30,7 @@ MIN_RUNS: Final = 3
 # Each module has a function ``figures(scale)``.
 SUITES: Final = {
     "broker": "litemq.bench.suites.broker",
+    "cluster": "litemq.bench.suites.cluster",
     "delivery": "litemq.bench.suites.delivery",
     "format": "litemq.bench.suites.format",
     "names": "litemq.bench.suites.names",
