@@ -19,7 +19,7 @@ from litemq.types import Record
 from support.damage import log_bytes, record_starts
 from support.power_cut import RecordingDisk, states_after
 from support.quick_disk import QuickDisk
-from support.replicas import assert_same, confirm_all, open_replica, ship
+from support.replicas import assert_same, confirm_all, open_replica, repair_closed, ship
 from support.stores import CONFIG
 
 SECTOR = 512
@@ -71,11 +71,7 @@ class _Repaired:
         store.abandon()
 
     def repair(self, folder: Path, disk: Disk) -> list[Stretch]:
-        log = ClosedLog(folder, CONFIG, disk=disk)
-        try:
-            return log.repair(self.master.read_stretch)
-        finally:
-            log.close()
+        return repair_closed(ClosedLog(folder, CONFIG, disk=disk), self.master.read_stretch)
 
     def check(self, folder: Path) -> bool:
         """Check the log after a power cut, and repair it; return whether it was repaired."""

@@ -17,6 +17,7 @@ class ReplicaProcesses:
     """The group ``orders``, which is started at once and killed with ``stack``."""
 
     def __init__(self, folder: Path, stack: ExitStack, names: tuple[str, ...] = ("a", "b", "c"), **flags: Any) -> None:
+        self.folder = folder
         self.nameserver = ServerProcess(
             "nameserver", folder / "nameserver.log", data_path=folder / "nameserver", master_lease="1s"
         )
@@ -45,3 +46,7 @@ class ReplicaProcesses:
         """Wait for the master of ``epoch`` or later, and for the size of the in-sync set."""
         self.view = await wait_master(self.nameserver.port, epoch, members)
         return self.replicas[master_of(self.view)]
+
+    def log_of(self, name: str) -> str:
+        """Return what a replica has logged."""
+        return (self.folder / f"{name}.log").read_text()

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from litemq.clock import Clock
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.log.chunks import read_chunk
+from litemq.storage.log.repair import Stretch
 from litemq.storage.log_copy import LogCopy
+from litemq.storage.offline.repair_log import ClosedLog
 from litemq.storage.replica_store import ReplicaStore
 from litemq.storage.state import QueueKey
 from support.quick_disk import QuickDisk
 from support.stores import rows_of
 from support.waiting import HANG_S
 
-__all__ = ["assert_follower_agrees", "assert_same", "confirm_all", "copy_log", "open_replica", "ship"]
+__all__ = [
+    "assert_follower_agrees",
+    "assert_same",
+    "confirm_all",
+    "copy_log",
+    "open_replica",
+    "repair_closed",
+    "ship",
+]
 
 _FOREVER = 1 << 60
 _ALL = 1 << 20
@@ -50,6 +61,17 @@ def copy_log(source: DiskStore, copy: LogCopy, max_bytes: int, chunks: int = _AL
         if not data or copy.append(begin, data, source.confirm_offset) == before:
             return number
     return chunks
+
+
+def repair_closed(log: ClosedLog, fetch: Callable[[int, int], bytes]) -> list[Stretch]:
+    """Repair each stretch with ``fetch(begin, end)``, close the log; return the stretches."""
+    try:
+        stretches = log.stretches()
+        for stretch in stretches:
+            log.repair(stretch, fetch(*stretch))
+        return stretches
+    finally:
+        log.close()
 
 
 def confirm_all(store: ReplicaStore) -> None:

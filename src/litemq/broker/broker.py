@@ -137,13 +137,13 @@ class Broker:
 
         self._calls = {opcode: handler.call for opcode, handler in self.handlers.items()}
 
-    def ship(self, shipping: Shipping, *more: Handler) -> None:
+    def ship(self, shipping: Shipping, *others: Handler) -> None:
         """Serve the followers of this broker, which is the master of a replicated group.
 
-        ``more`` are the requests of its operators.
+        ``others`` are requests that each replica serves.
         """
         self._shipping = shipping
-        self.handlers = HandlerTable((*self.handlers.values(), *shipping.handlers, *more))
+        self.handlers = HandlerTable((*self.handlers.values(), *shipping.handlers, *others))
         self._calls = {opcode: handler.call for opcode, handler in self.handlers.items()}
 
     @property

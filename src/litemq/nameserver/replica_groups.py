@@ -276,7 +276,7 @@ class ReplicaGroups:
         """Create the facts of a new group, once all of its replicas have reported."""
         now = self._clock.elapsed_ns()
         alive = [each.report for each in group.replicas.values() if self._is_alive(each, now)]
-        grown = [each.broker_id for each in alive if each.last_epoch]
+        grown = [each.broker_id for each in alive if each.last_epoch or each.cannot_open]
         obstacle = ""
         if grown:
             obstacle = (
@@ -329,7 +329,7 @@ class ReplicaGroups:
                     each.report.log_end,
                     each.report.priority,
                     each.deviation_ms,
-                    self._is_alive(each, now),
+                    self._is_alive(each, now) and not each.report.cannot_open,
                 )
                 for store_id, each in group.replicas.items()
             ]
@@ -428,6 +428,7 @@ class ReplicaGroups:
                     log_end=report.log_end,
                     alive=self._is_alive(each, now),
                     heard_ms_ago=(now - each.heard_at) // _MS,
+                    damaged_stretches=report.damaged_stretches,
                 )
             )
         return view

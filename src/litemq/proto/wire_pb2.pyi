@@ -71,6 +71,7 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FOLLOW_LOG: _ClassVar[Opcode]
     FETCH_LOG: _ClassVar[Opcode]
     REPORT_LOG: _ClassVar[Opcode]
+    READ_STRETCH: _ClassVar[Opcode]
     SWITCH_MASTER: _ClassVar[Opcode]
     REGISTER_BROKER: _ClassVar[Opcode]
     HEARTBEAT: _ClassVar[Opcode]
@@ -154,6 +155,7 @@ JOB_HISTORY: Opcode
 FOLLOW_LOG: Opcode
 FETCH_LOG: Opcode
 REPORT_LOG: Opcode
+READ_STRETCH: Opcode
 SWITCH_MASTER: Opcode
 REGISTER_BROKER: Opcode
 HEARTBEAT: Opcode
@@ -1696,8 +1698,20 @@ class ReportLogRequest(_message.Message):
     flushed: int
     def __init__(self, session: _Optional[int] = ..., received: _Optional[int] = ..., flushed: _Optional[int] = ...) -> None: ...
 
+class ReadStretchRequest(_message.Message):
+    __slots__ = ("group", "store_id", "begin", "end")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    store_id: bytes
+    begin: int
+    end: int
+    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
 class ReplicaReport(_message.Message):
-    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "confirm", "bytes_cut")
+    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "confirm", "bytes_cut", "damaged_stretches", "cannot_open")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1715,6 +1729,8 @@ class ReplicaReport(_message.Message):
     IS_STOPPING_FIELD_NUMBER: _ClassVar[int]
     CONFIRM_FIELD_NUMBER: _ClassVar[int]
     BYTES_CUT_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_STRETCHES_FIELD_NUMBER: _ClassVar[int]
+    CANNOT_OPEN_FIELD_NUMBER: _ClassVar[int]
     group: str
     store_id: bytes
     broker_id: str
@@ -1732,7 +1748,9 @@ class ReplicaReport(_message.Message):
     is_stopping: bool
     confirm: int
     bytes_cut: int
-    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ...) -> None: ...
+    damaged_stretches: int
+    cannot_open: bool
+    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ...) -> None: ...
 
 class ReplicaGroup(_message.Message):
     __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured", "unclean_epoch", "facts_lost")
@@ -1767,7 +1785,7 @@ class ReplicaGroup(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., revision: _Optional[int] = ..., is_leased: bool = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., obstacle: _Optional[str] = ..., configured: _Optional[int] = ..., unclean_epoch: _Optional[int] = ..., facts_lost: bool = ...) -> None: ...
 
 class ReplicaFacts(_message.Message):
-    __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago", "confirm", "bytes_cut")
+    __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago", "confirm", "bytes_cut", "damaged_stretches")
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -1778,6 +1796,7 @@ class ReplicaFacts(_message.Message):
     HEARD_MS_AGO_FIELD_NUMBER: _ClassVar[int]
     CONFIRM_FIELD_NUMBER: _ClassVar[int]
     BYTES_CUT_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_STRETCHES_FIELD_NUMBER: _ClassVar[int]
     store_id: bytes
     broker_id: str
     host: str
@@ -1788,7 +1807,8 @@ class ReplicaFacts(_message.Message):
     heard_ms_ago: int
     confirm: int
     bytes_cut: int
-    def __init__(self, store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ...) -> None: ...
+    damaged_stretches: int
+    def __init__(self, store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ...) -> None: ...
 
 class RenewMasterRequest(_message.Message):
     __slots__ = ("group", "epoch", "store_id", "releases")

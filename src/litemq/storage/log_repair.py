@@ -53,6 +53,20 @@ class LogRepair:
                 found.append(stretch)
         return found
 
+    def search(self, begin: int, max_bytes: int) -> int:
+        """Check about ``max_bytes`` of the log from the record boundary ``begin`` on, and note its
+        damage; return where the check ended. It may wait for the disk.
+
+        Unconfirmed records are not checked: they may be cut off meanwhile.
+        """
+        parts = self._parts
+        begin, end = max(begin, parts.log.start), parts.confirmation.offset
+        for window in read_log(parts.log, begin, end, on_damage=parts.damage.add):
+            reached = window.base + int(window.columns.starts[-1] + window.columns.sizes[-1])
+            if reached - begin >= max_bytes:
+                return reached
+        return max(begin, end)
+
     def repair(self, begin: int, data: bytes) -> None:
         """Replace the damaged stretch at ``begin`` by ``data``. It may wait for the disk.
 

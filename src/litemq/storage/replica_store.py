@@ -142,6 +142,10 @@ class ReplicaStore(DiskStore):
         """
         return self._log_repair.stretches()
 
+    def search_damage(self, begin: int, max_bytes: int) -> int:
+        """Check about ``max_bytes`` of the log from ``begin`` on. See ``LogRepair.search``."""
+        return self._log_repair.search(begin, max_bytes)
+
     def read_stretch(self, begin: int, end: int) -> bytes:
         """Read the bytes of a stretch that is damaged in another replica. See ``read_stretch``."""
         return read_stretch(self._log, Stretch(begin, end))

@@ -339,3 +339,27 @@ async def test_a_store_that_does_not_answer_is_noticed_also_while_a_group_has_a_
         site.groups.sweep()
         await eventually(lambda: not site.groups._store_problem)
         assert "does not answer" not in (await site.report(A)).obstacle
+
+
+@on_loop
+async def test_a_replica_that_cannot_open_is_not_elected(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        await site.lose_lease(A, cannot_open=True, damaged_stretches=2)
+        view = ReplicaGroup()
+        while not view.obstacle:
+            view = await site.report(A, cannot_open=True, damaged_stretches=2)
+            assert not view.is_leased
+        assert "no member of the in-sync set is alive" in view.obstacle
+        [facts] = [each for each in view.replicas if each.store_id == A]
+        assert (facts.alive, facts.damaged_stretches) == (True, 2)
+        assert (await site.master(A, epoch=2)).holder == A  # its log is repaired
+
+
+@on_loop
+async def test_a_group_does_not_begin_with_a_log_that_cannot_open(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        await site.report(A)
+        await site.report(B)
+        view = await site.report(C, cannot_open=True)
+        assert "the cluster store does not know this group, but c has records" in view.obstacle

@@ -223,3 +223,34 @@ def test_timers_are_not_rebuilt_from_a_damaged_log(tmp_path: Path) -> None:
         pair.repair()
         store._reader.repair.rebuild_timers(error)
     pair.finish()
+
+
+def test_a_search_finds_damage_that_nobody_has_read(tmp_path: Path) -> None:
+    pair = _Pair(tmp_path)
+    pair.reopen()
+    pair.damage()
+    assert pair.follower.damaged_stretches() == []
+    reached = pieces = 0
+    while reached < pair.follower.log_end:
+        reached = pair.follower.search_damage(reached, 1)
+        pieces += 1
+    assert pieces > 1
+    assert reached == pair.follower.log_end
+    assert pair.follower.damaged_stretches() == [(pair.begin, pair.end)]
+    pair.repair()
+    pair.finish()
+
+
+def test_a_search_does_not_check_unconfirmed_records(tmp_path: Path) -> None:
+    """They may be cut off while they are read."""
+    pair = _Pair(tmp_path)
+    topic = pair.master.create_topic("orders", 1)
+    pair.master.append(bytearray(encode_record(Record("orders", b"new", "m"))), topic.topic_id, 0)
+    confirmed = pair.follower.confirm_offset
+    ship(pair.master, pair.follower, 1 << 20)
+    assert pair.follower.log_end > confirmed
+    damage_log(pair.folder, confirmed + 100)
+    assert pair.follower.search_damage(confirmed, 1 << 20) == confirmed
+    assert pair.follower.damaged_stretches() == []
+    for store in (pair.master, pair.follower):
+        store.abandon()

@@ -41,6 +41,7 @@ def _replica(replica: ReplicaInfo) -> dict[str, object]:
         "role": "master" if replica.is_master else "follower",
         "state": _state(replica),
         "log_end": replica.log_end,
+        "damaged_stretches": replica.damaged_stretches,
     }
 
 

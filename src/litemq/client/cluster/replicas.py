@@ -85,6 +85,7 @@ def describe_replicas(view: ReplicaGroup) -> ReplicaGroupInfo:
             each.last_epoch,
             each.log_end,
             each.heard_ms_ago,
+            each.damaged_stretches,
         )
         for each in view.replicas
     )

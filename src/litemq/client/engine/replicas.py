@@ -18,6 +18,7 @@ class ReplicaInfo(NamedTuple):
     last_epoch: int  # of the last record in its log
     log_end: int
     heard_ms_ago: int  # since its last report
+    damaged_stretches: int = 0  # of its log, which it repairs with the bytes of other replicas
 
 
 class MasterSwitch(NamedTuple):
@@ -58,6 +59,8 @@ class ReplicaGroupInfo(NamedTuple):
                 found.append(f"{each.broker_id} has not reported for {each.heard_ms_ago / 1000:.1f} s")
             elif not each.in_sync and self.in_sync:
                 found.append(f"{each.broker_id} is not in sync")
+            if each.damaged_stretches:
+                found.append(f"the log of {each.broker_id} is damaged in {each.damaged_stretches} places: see its log")
         if len(self.replicas) < self.configured:
             found.append(f"{len(self.replicas)} of {self.configured} replicas have reported to this NameServer")
         alive = sum(each.alive and each.in_sync for each in self.replicas)

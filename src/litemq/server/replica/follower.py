@@ -66,6 +66,8 @@ class FollowerRole:
     async def _follow(self, peer: Peer) -> None:
         """Follow, or copy a part of the log; return if there is more to copy."""
         directory = self._directory
+        if directory.cannot_open:
+            return  # until its log is repaired
         if directory.store is not None:
             needed = await LogSession(directory.store, peer, group=self._group).run()
             self._log_start = needed.log_start

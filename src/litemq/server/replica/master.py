@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from litemq.broker.broker import Broker, BrokerIdentity
 from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
 from litemq.broker.replication.shipping import Shipping
+from litemq.broker.runtime.handlers import Handler
 from litemq.clock import Clock
 from litemq.errors import LiteMQError, MasterLeaseLostError, NotMasterError
 from litemq.proto.wire_pb2 import ChangeInSyncRequest, RenewMasterRequest, ReplicaGroup
@@ -44,7 +45,9 @@ class MasterRole:
         port: int,
         held: HeldRequests,
         serve: Callable[[Broker | None], None],
+        handlers: Iterable[Handler] = (),
     ) -> None:
+        """``handlers`` are the requests that each replica serves."""
         self._config = config
         self._store = store
         self._link = link
@@ -52,6 +55,7 @@ class MasterRole:
         self._port = port
         self._held = held
         self._serve = serve
+        self._handlers = tuple(handlers)
 
     async def run(self, elected: ReplicaGroup) -> None:
         """Be the master of the epoch of ``elected`` until another one is elected, or cancelled."""
@@ -99,7 +103,7 @@ class MasterRole:
             announcer=registration,
             identity=BrokerIdentity(config.broker_name, config.zone),
         )
-        broker.ship(self._shipping, self._hand_over.handler)
+        broker.ship(self._shipping, self._hand_over.handler, *self._handlers)
         _LOG.warning("%s is the master of group %s in epoch %d", config.broker_id, config.broker_name, self._epoch)
         self._serve(broker)
         registering = asyncio.create_task(registration.run())

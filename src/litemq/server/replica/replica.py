@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from litemq import __version__
 from litemq.broker.broker import Broker
+from litemq.broker.replication.stretches import StretchRequests
 from litemq.broker.runtime.broker_clock import BrokerClock
+from litemq.broker.runtime.handlers import HandlerTable
 from litemq.clock import SystemClock
-from litemq.errors import ConnectionLostError, NotMasterError, StoreFailedError
+from litemq.errors import ConnectionLostError, LiteMQError, NotMasterError, StoreFailedError
 from litemq.net.frame import Frame
 from litemq.net.server import FrameServer, Session
 from litemq.proto.wire_pb2 import ReplicaGroup, ReplicaReport
@@ -22,6 +24,7 @@ from litemq.server.replica.directory import ReplicaDirectory
 from litemq.server.replica.follower import FollowerRole
 from litemq.server.replica.group_link import GroupLink
 from litemq.server.replica.held_requests import HeldRequests
+from litemq.server.replica.log_repairs import LogRepairs
 from litemq.server.replica.master import MasterRole
 from litemq.storage.files.disk import DISK, Disk
 
@@ -85,6 +88,10 @@ class _Replica:
         self._failed = asyncio.Event()
         loop = asyncio.get_running_loop()
         self.directory = ReplicaDirectory(config, clock, disk, lambda _: loop.call_soon_threadsafe(self._failed.set))
+        directory = self.directory
+        self._repairs = LogRepairs(directory, self._link, group=config.broker_name, broker_id=config.broker_id)
+        self._stretches = StretchRequests(config.broker_name, directory)
+        self._handlers = HandlerTable((self._stretches.handler,))  # of both roles
         self.address = ("", 0)
 
     # Requests -------------------------------------------------------------------------------------
@@ -99,9 +106,19 @@ class _Replica:
             self._broker.handle(session, frames)
             return
         refusal = NotMasterError(f"this broker is not the master of its group: {self._hint()}")
+        refused = False
         for frame in frames:
-            session.refuse(frame, refusal)
-        session.close(ConnectionLostError("this broker is not the master"))  # so that the client looks for it
+            handler = self._handlers.get(frame.opcode)
+            if handler is None:
+                refused = True
+                session.refuse(frame, refusal)
+                continue
+            try:
+                handler.call(session, frame)
+            except LiteMQError as error:
+                session.refuse(frame, error)
+        if refused:
+            session.close(ConnectionLostError("this broker is not the master"))  # so that the client looks for it
 
     def _hint(self) -> str:
         view = self._link.view
@@ -130,15 +147,17 @@ class _Replica:
         """Take one role after another until ``stop`` is set, or the store fails."""
         link, trimming = asyncio.create_task(self._link.run()), asyncio.create_task(trim_heap_regularly())
         roles = asyncio.create_task(self._take_roles())
+        repairs = asyncio.create_task(self._repairs.run())
         ends = [asyncio.create_task(stop.wait()), asyncio.create_task(self._failed.wait())]
         try:
-            await asyncio.wait([link, roles, *ends], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([link, roles, repairs, *ends], return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._is_stopping = True
             await _ended(roles)  # first: a master needs the link to release its lease
-            for task in (*ends, trimming, link):
+            for task in (*ends, repairs, trimming, link):
                 await _ended(task)
-        for task in (roles, link):
+            self._stretches.close()
+        for task in (roles, link, repairs):
             if not task.cancelled():
                 task.result()
         store = self.directory.store
@@ -186,7 +205,14 @@ class _Replica:
         config, store = self._config, self.directory.store
         if role.is_master and store is not None:
             master = MasterRole(
-                config, store, self._link, self._clock, port=self.address[1], held=self._held, serve=self._serve
+                config,
+                store,
+                self._link,
+                self._clock,
+                port=self.address[1],
+                held=self._held,
+                serve=self._serve,
+                handlers=self._handlers.values(),
             )
             return asyncio.create_task(master.run(view))
         if role.address is None:
@@ -210,6 +236,8 @@ class _Replica:
             min_in_sync=config.min_in_sync,
             segment_bytes=config.file_size,
             is_stopping=self._is_stopping,
+            damaged_stretches=self._repairs.damaged_stretches,
+            cannot_open=self.directory.cannot_open,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from litemq.errors import CorruptStoreError
@@ -15,7 +15,7 @@ from litemq.storage.log.checkpoint import CheckpointFile
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.epochs import Epoch, find_epochs, read_epochs
 from litemq.storage.log.recovery import find_segments
-from litemq.storage.log.repair import Stretch, check_repair, find_stretches, write_repair
+from litemq.storage.log.repair import Stretch, check_repair, find_stretches, read_stretch, write_repair
 from litemq.storage.offline.directory_reader import check_data_directory
 from litemq.storage.state.persistence.database import read_applied
 
@@ -62,21 +62,20 @@ class ClosedLog:
             known = 0
         return max(min(checkpoint.flushed, self._log.end), known if known <= self._log.end else 0)
 
-    def repair(self, fetch: Callable[[int, int], bytes]) -> list[Stretch]:
-        """Repair each damaged stretch with ``fetch(begin, end)``; return the stretches.
+    def read_stretch(self, begin: int, end: int) -> bytes:
+        """Read the bytes of a stretch that is damaged in another replica. See ``read_stretch``."""
+        return read_stretch(self._log, Stretch(begin, end))
 
-        After an error, call it again: what is repaired stays so.
+    def repair(self, stretch: Stretch, data: bytes) -> None:
+        """Replace ``stretch``, which is damaged, by ``data``, the bytes of another replica.
 
         Raises:
-            RecordFormatError: ``fetch`` returned bytes that do not fit. The stretch is unchanged.
+            RecordFormatError: The bytes do not fit the stretch. Nothing was written.
         """
-        log, epochs, stretches = self._log, self._epochs(), self.stretches()
-        for stretch in stretches:
-            data, segment = fetch(*stretch), log.segment_of(stretch.begin)
-            columns = check_repair(stretch, data, segment.end, epochs)
-            self._expect_replay(stretch, columns)
-            write_repair(self._disk, segment, stretch, data)
-        return stretches
+        segment = self._log.segment_of(stretch.begin)
+        columns = check_repair(stretch, data, segment.end, self._epochs())
+        self._expect_replay(stretch, columns)
+        write_repair(self._disk, segment, stretch, data)
 
     def _epochs(self) -> Sequence[Epoch]:
         try:

@@ -34,3 +34,8 @@ def test_each_problem_is_a_sentence() -> None:
         "c has not reported for 2.5 s",
         "1 of 2 required replicas are in sync and alive: nothing is confirmed",
     ]
+
+
+def test_damage_is_a_problem() -> None:
+    group = _group(_replica("a", is_master=True), _replica("b")._replace(damaged_stretches=2), _replica("c"))
+    assert group.problems == ["the log of b is damaged in 2 places: see its log"]

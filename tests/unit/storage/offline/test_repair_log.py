@@ -21,7 +21,7 @@ from litemq.storage.replica_store import ReplicaStore
 from litemq.types import Record
 from support.damage import damage_log, log_bytes, record_starts
 from support.quick_disk import QuickDisk
-from support.replicas import assert_same, confirm_all, open_replica, ship
+from support.replicas import assert_same, confirm_all, open_replica, repair_closed, ship
 from support.stores import CONFIG, read_bodies
 
 LEFT = NotMasterError("another replica was elected")
@@ -62,11 +62,7 @@ class _Pair:
         assert len(self.intact) == 2
 
     def repair(self, fetch: Callable[[int, int], bytes] | None = None) -> list[Stretch]:
-        log = ClosedLog(self.folder, CONFIG, disk=QuickDisk())
-        try:
-            return log.repair(fetch or self.master.read_stretch)
-        finally:
-            log.close()
+        return repair_closed(ClosedLog(self.folder, CONFIG, disk=QuickDisk()), fetch or self.master.read_stretch)
 
     def check_same(self) -> None:
         """Open the follower, compare it with its master, and close it."""
