@@ -26,6 +26,7 @@ The tree, which a test compares with the classes below::
     │   ├── ProtocolError
     │   ├── UnsupportedVersionError
     │   ├── ConnectionLostError
+    │   │   └── GroupUnavailableError
     │   ├── RequestTimeoutError
     │   ├── RemoteError
     │   └── AddressInUseError
@@ -145,6 +146,7 @@ from litemq.errors.cluster import (
 from litemq.errors.network import (
     AddressInUseError,
     ConnectionLostError,
+    GroupUnavailableError,
     NetworkError,
     ProtocolError,
     RemoteError,
@@ -189,6 +191,7 @@ __all__ = [
     "GroupBusyError",
     "GroupFactsLostError",
     "GroupNotFoundError",
+    "GroupUnavailableError",
     "HandlerStuckError",
     "HandlerTimeoutError",
     "IncompatibleSchemaError",

@@ -7,6 +7,7 @@ from litemq.errors.base import LiteMQError
 __all__ = [
     "AddressInUseError",
     "ConnectionLostError",
+    "GroupUnavailableError",
     "NetworkError",
     "ProtocolError",
     "RemoteError",
@@ -37,6 +38,16 @@ class ConnectionLostError(NetworkError):
     """The connection failed or ended. The outcome of a request in flight is unknown."""
 
     code = 33
+    retriable = True
+
+
+class GroupUnavailableError(ConnectionLostError):
+    """No replica can serve its group: the message names the silent ones and those that are needed.
+
+    Start one of the replicas that are needed.
+    """
+
+    code = 105
     retriable = True
 
 

@@ -19,11 +19,13 @@ class BrokerConnections:
     """The connections to all brokers.
 
     ``addresses`` maps each broker to its latest known address; a connection reads it when it
-    connects. ``nameservers`` names the NameServers in error messages.
+    connects. ``outages`` maps replicated groups that no replica serves to the reason.
+    ``nameservers`` names the NameServers in error messages.
     """
 
     def __init__(self, nameservers: str, connect: Connect, config: ClientConfig) -> None:
         self.addresses: dict[str, tuple[str, int]] = {}
+        self.outages: dict[str, str] = {}  # why no replica of a group serves it
         self._nameservers = nameservers
         self._connect = connect
         self._config = config
@@ -43,6 +45,7 @@ class BrokerConnections:
 
             connection = BrokerConnection(f"broker {broker!r}", address, self._connect, self._config)
             connection.on_failure = lambda: self.on_failure()
+            connection.outage = lambda: self.outages.get(broker, "")
             self._connections[broker, number] = connection
         return connection
 

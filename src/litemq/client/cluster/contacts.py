@@ -8,9 +8,11 @@ from typing import Final
 
 from litemq.client.cluster.connections import BrokerConnections
 from litemq.client.cluster.nameservers import NameServers
+from litemq.client.cluster.replica_views import describe_outage
 from litemq.client.config import ClientConfig
 from litemq.client.engine.survey import Survey, describe_missing
-from litemq.errors import LiteMQError, NoRouteError
+from litemq.clock import SystemClock
+from litemq.errors import GroupUnavailableError, LiteMQError, NetworkError, NoRouteError
 from litemq.proto.wire_pb2 import BrokerState
 
 __all__ = ["BrokerContacts"]
@@ -18,6 +20,7 @@ __all__ = ["BrokerContacts"]
 # A broker that answered this recently, or was waited for in vain, is not contacted again: calls
 # come in rows, and a command makes several.
 _FRESH_S: Final = 1.0
+_CLOCK: Final = SystemClock()
 
 
 class BrokerContacts:
@@ -39,6 +42,7 @@ class BrokerContacts:
 
         Raises:
             NoRouteError: None of them answers.
+            GroupUnavailableError: They are replicated groups, and no replica serves them.
             NetworkError: No NameServer answers.
         """
         states: Sequence[BrokerState] | None = None
@@ -47,9 +51,10 @@ class BrokerContacts:
             names = [state.facts.name for state in states]
         brokers = sorted(names)
         if not brokers:
-            raise self.no_broker_alive()
+            raise await self.no_broker_alive()
         missing = await self.missing(brokers, states)
         if len(missing) == len(brokers):
+            await self.check_groups(brokers)
             raise NoRouteError(f"{describe_missing(missing)}: start it again with `litemq broker`")
         return Survey(brokers, missing)
 
@@ -59,8 +64,31 @@ class BrokerContacts:
         self._connections.addresses.update({each.facts.name: (each.facts.host, each.facts.port) for each in states})
         return states
 
-    def no_broker_alive(self) -> NoRouteError:
+    async def learn_outages(self) -> None:
+        """Learn which replicated groups no replica serves, and why.
+
+        If no NameServer answers, the last answer counts.
+        """
+        try:
+            views = await self._nameservers.replica_groups()
+        except NetworkError:
+            return
+        now = _CLOCK.wall_ms()
+        outages = {view.name: describe_outage(view, now) for view in views}
+        self._connections.outages = {name: outage for name, outage in outages.items() if outage}
+
+    async def check_groups(self, names: Iterable[str]) -> None:
+        """Raise ``GroupUnavailableError`` if no replica serves the groups ``names``."""
+        await self.learn_outages()
+        found = [self._connections.outages[name] for name in names if name in self._connections.outages]
+        if found:
+            raise GroupUnavailableError("; ".join(found))
+
+    async def no_broker_alive(self) -> LiteMQError:
         """Return the error of a cluster without brokers."""
+        await self.learn_outages()
+        if self._connections.outages:
+            return GroupUnavailableError("; ".join(self._connections.outages.values()))
         return NoRouteError(
             f"no broker is alive (NameServer {self._nameservers.description}): "
             "start one with `litemq broker`, or all with `litemq up`"

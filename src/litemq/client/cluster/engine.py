@@ -149,6 +149,7 @@ class ClusterEngine:
             await self._is_outdated.wait()
             try:
                 await self._contacts.learn_brokers()
+                await self._contacts.learn_outages()
             except LiteMQError as error:
                 _LOG.info("cannot refresh the addresses of brokers, will retry: %s", error)
             self._is_outdated.clear()

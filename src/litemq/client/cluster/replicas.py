@@ -8,12 +8,13 @@ from typing import Final
 from litemq.client.cluster.connections import BrokerConnections
 from litemq.client.cluster.contacts import BrokerContacts
 from litemq.client.cluster.nameservers import NameServers
+from litemq.client.cluster.replica_views import describe_replicas
 from litemq.client.config import ClientConfig
-from litemq.client.engine.replicas import MasterSwitch, ReplicaGroupInfo, ReplicaInfo
+from litemq.client.engine.replicas import MasterSwitch, ReplicaGroupInfo
 from litemq.errors import ChangeRefusedError, InvalidArgumentError, RequestTimeoutError
-from litemq.proto.wire_pb2 import Opcode, ReplicaGroup, SwitchMasterAnswer, SwitchMasterRequest
+from litemq.proto.wire_pb2 import Opcode, SwitchMasterAnswer, SwitchMasterRequest
 
-__all__ = ["ClusterReplicas", "describe_replicas"]
+__all__ = ["ClusterReplicas"]
 
 _POLL_S: Final = 0.01
 
@@ -70,25 +71,3 @@ class ClusterReplicas:
                 )
             await asyncio.sleep(_POLL_S)
         return (loop.time() - begun) * 1000
-
-
-def describe_replicas(view: ReplicaGroup) -> ReplicaGroupInfo:
-    """Return the group in ``view``."""
-    members = frozenset(view.members)
-    replicas = tuple(
-        ReplicaInfo(
-            each.broker_id,
-            f"{each.host}:{each.port}",
-            view.is_leased and each.store_id == view.holder,
-            each.store_id in members,
-            each.alive,
-            each.last_epoch,
-            each.log_end,
-            each.heard_ms_ago,
-            each.damaged_stretches,
-        )
-        for each in view.replicas
-    )
-    return ReplicaGroupInfo(
-        view.name, view.epoch, view.configured, view.min_in_sync, len(members), replicas, view.obstacle
-    )

@@ -121,9 +121,14 @@ class Routes:
         return queues
 
     async def _check_alive(self) -> None:
-        """Raise ``NoRouteError`` if no broker is alive: the topic may exist on one that is down."""
+        """Raise if no broker is alive: the topic may exist on one that is down.
+
+        Raises:
+            NoRouteError: There is none.
+            GroupUnavailableError: They are replicated groups, and no replica serves them.
+        """
         if not any(state.alive for state in await self._nameservers.brokers()):
-            raise self._contacts.no_broker_alive()
+            raise await self._contacts.no_broker_alive()
 
     def learn(self, route: Route) -> None:
         """Learn the addresses in ``route``, and pass it on."""
@@ -134,15 +139,15 @@ class Routes:
     async def create(self, request: CreateTopicRequest, chosen: Sequence[str] | None) -> Route:
         """Create a topic on the ``chosen`` brokers, or on all live ones; return its route."""
         alive = {state.facts.name: state.facts for state in await self._nameservers.brokers() if state.alive}
+        if not alive:
+            raise await self._contacts.no_broker_alive()
         missing = sorted(set(chosen or ()) - set(alive))
-        if missing or not alive:
-            which = f"broker {', '.join(missing)} is not alive" if missing else "no broker is alive"
-            others = (
+        if missing:
+            await self._contacts.check_groups(missing)
+            raise NoRouteError(
+                f"broker {', '.join(missing)} is not alive (NameServer {self._nameservers.description}): "
                 f"choose from {', '.join(alive)}"
-                if alive
-                else "start one with `litemq broker`, or all with `litemq up`"
             )
-            raise NoRouteError(f"{which} (NameServer {self._nameservers.description}): {others}")
         addresses = []
         for name in sorted(chosen or alive):
             facts = alive[name]

@@ -10,7 +10,13 @@ from collections.abc import Callable
 from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
 from litemq.client.transport.channel import Answer, Channel, Connect, PartCallback
-from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError, RequestTimeoutError
+from litemq.errors import (
+    ClientClosedError,
+    ConnectionLostError,
+    GroupUnavailableError,
+    LiteMQError,
+    RequestTimeoutError,
+)
 from litemq.proto.wire_pb2 import Opcode
 
 __all__ = ["BrokerConnection"]
@@ -40,6 +46,7 @@ class BrokerConnection:
         self.gave_up = False  # the client closed the last channel: the server may still process requests sent on it
         self.on_open: list[Callable[[], None]] = []
         self.on_failure: Callable[[], None] = lambda: None  # it was lost, or an attempt to connect failed
+        self.outage: Callable[[], str] = lambda: ""  # why no replica of the server's group can be reached
         self.failure: LiteMQError | None = None  # why it is not connected
 
     @property
@@ -126,9 +133,14 @@ class BrokerConnection:
         try:
             return await self._wait_in(self._waiting, within)
         except TimeoutError:
-            raise ConnectionLostError(
-                f"no connection to {self.name} within {within:g} s: {self.failure or 'no answer'}"
-            ) from None
+            raise self.lost(f"within {within:g} s") from None
+
+    def lost(self, when: str) -> ConnectionLostError:
+        """Return the error of a request that waited for the connection in vain."""
+        outage = self.outage()
+        if outage:
+            return GroupUnavailableError(f"no connection to {self.name} {when}: {outage}")
+        return ConnectionLostError(f"no connection to {self.name} {when}: {self.failure or 'no answer'}")
 
     async def _wait_in(self, waiting: list[asyncio.Future[Channel]], within: float) -> Channel:
         """Connect, and wait in a list for the channel."""

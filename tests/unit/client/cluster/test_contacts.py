@@ -6,7 +6,7 @@ from typing import Any
 from litemq.client.cluster.contacts import BrokerContacts
 from litemq.client.config import ClientConfig
 from litemq.errors import ConnectionLostError
-from litemq.proto.wire_pb2 import BrokerFacts, BrokerState
+from litemq.proto.wire_pb2 import BrokerFacts, BrokerState, ReplicaGroup
 from support.on_loop import on_loop
 
 
@@ -23,6 +23,9 @@ class _Cluster:
     async def brokers(self) -> list[BrokerState]:
         names = ("a", "b")
         return [BrokerState(facts=BrokerFacts(name=name, host=f"host-{name}", port=1), alive=True) for name in names]
+
+    async def replica_groups(self) -> list[ReplicaGroup]:
+        return []
 
     def to(self, broker: str) -> Any:
         return self if broker == "b" else _Sound()

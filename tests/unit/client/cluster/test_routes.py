@@ -11,7 +11,15 @@ from litemq.client.cluster.routes import Routes
 from litemq.client.config import ClientConfig
 from litemq.client.engine.routes import BrokerAddress, Route
 from litemq.errors import ConnectionLostError, NoRouteError, TopicNotFoundError
-from litemq.proto.wire_pb2 import BrokerFacts, BrokerState, CreateTopicRequest, Opcode, QueueRange, TopicAnswer
+from litemq.proto.wire_pb2 import (
+    BrokerFacts,
+    BrokerState,
+    CreateTopicRequest,
+    Opcode,
+    QueueRange,
+    ReplicaGroup,
+    TopicAnswer,
+)
 from litemq.types import Durability
 from support.on_loop import on_loop
 
@@ -37,6 +45,9 @@ class _NameServers:
 
     async def brokers(self) -> list[BrokerState]:
         return self._states
+
+    async def replica_groups(self) -> list[ReplicaGroup]:
+        return []
 
     def cache(self, route: Route) -> None:
         self.routes[route.topic] = route

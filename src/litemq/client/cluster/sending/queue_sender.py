@@ -57,6 +57,10 @@ class SenderConnection(Protocol):
         """Whether the client closed the last channel."""
         ...
 
+    def lost(self, when: str) -> ConnectionLostError:
+        """Return the error of a message that waited for the connection in vain."""
+        ...
+
     def give_up(self, reason: LiteMQError) -> None:
         """Close a channel that does not answer, and connect again."""
         ...
@@ -375,10 +379,7 @@ class QueueSender:
         if oldest is not None and now - oldest.sent_at > limit:
             self.breaker.failed(now)
             self.connection.give_up(RequestTimeoutError(f"broker {self.broker!r} did not answer within {limit:g} s"))
-        reason = ConnectionLostError(
-            f"no connection to broker {self.broker!r} "
-            f"within {self._config.delivery_timeout_ms} ms (delivery_timeout_ms)"
-        )
+        reason = self.connection.lost(f"within {self._config.delivery_timeout_ms} ms (delivery_timeout_ms)")
         born_before = now - self._config.delivery_timeout_ms / 1000
         self._fail(self.sequencer.expire(born_before, reason))
         while self._unsequenced and self._unsequenced[0].sealed and self._unsequenced[0].born_at <= born_before:

@@ -20,7 +20,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from litemq.client.cluster.sending.request import AppendRisk, Request
-from litemq.errors import LiteMQError, SendOutcomeUnknownError, SequenceGapError
+from litemq.errors import GroupUnavailableError, LiteMQError, SendOutcomeUnknownError, SequenceGapError
 
 __all__ = ["FailedRequest", "Sequencer"]
 
@@ -229,10 +229,10 @@ class Sequencer:
 
 
 def _given_up(request: Request, error: LiteMQError) -> FailedRequest:
-    return FailedRequest(request, _unknown(request) if request.risk else error)
+    return FailedRequest(request, _unknown(request, error) if request.risk else error)
 
 
-def _unknown(request: Request) -> SendOutcomeUnknownError:
+def _unknown(request: Request, error: LiteMQError | None = None) -> SendOutcomeUnknownError:
     cause = (
         "the connection was lost" if request.refusal is None else f"the broker refused the last try ({request.refusal})"
     )
@@ -240,4 +240,5 @@ def _unknown(request: Request) -> SendOutcomeUnknownError:
         f"{cause} before {len(request.records)} message(s) "
         f"from {request.ids[0]!r} on were acknowledged, "
         "and a retry was not possible in time: search for the id, or send again and accept a duplicate"
+        + (f" ({error})" if isinstance(error, GroupUnavailableError) else "")
     )

@@ -11,7 +11,7 @@ from litemq.client.cluster.sending.producer import Producer
 from litemq.client.config import ClientConfig
 from litemq.client.engine.routes import BrokerAddress, Route
 from litemq.client.messages.outgoing import SendReceipt
-from litemq.errors import LiteMQError
+from litemq.errors import ConnectionLostError, LiteMQError
 from litemq.net.sent_answers import pack_sent_answer
 from litemq.types import BodyCodec, Durability
 from support.on_loop import on_loop
@@ -49,6 +49,9 @@ class FakeConnection:
 
     def give_up(self, reason: LiteMQError) -> None:
         raise reason
+
+    def lost(self, when: str) -> ConnectionLostError:
+        return ConnectionLostError(f"no connection {when}")
 
 
 class Sends:

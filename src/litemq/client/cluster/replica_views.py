@@ -1,0 +1,54 @@
+"""Replicated groups in the NameServer's answers: their replicas, and why a group cannot serve."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from litemq.client.engine.replicas import ReplicaGroupInfo, ReplicaInfo
+from litemq.proto.wire_pb2 import ReplicaGroup
+
+__all__ = ["describe_outage", "describe_replicas"]
+
+
+def describe_replicas(view: ReplicaGroup) -> ReplicaGroupInfo:
+    """Return the group in ``view``."""
+    members = frozenset(view.members)
+    replicas = tuple(
+        ReplicaInfo(
+            each.broker_id,
+            f"{each.host}:{each.port}",
+            view.is_leased and each.store_id == view.holder,
+            each.store_id in members,
+            each.alive,
+            each.last_epoch,
+            each.log_end,
+            each.heard_ms_ago,
+            each.damaged_stretches,
+        )
+        for each in view.replicas
+    )
+    return ReplicaGroupInfo(
+        view.name, view.epoch, view.configured, view.min_in_sync, len(members), replicas, view.obstacle
+    )
+
+
+def describe_outage(view: ReplicaGroup, wall_ms: int) -> str:
+    """Return why no replica of the group in ``view`` serves clients; empty: its master does."""
+    silent = [each for each in view.replicas if not each.alive]
+    is_down = len(silent) == len(view.replicas)  # its lease may last a little longer
+    if view.is_leased and not is_down:
+        return ""
+    members = frozenset(view.members)
+    names = {each.store_id: each.broker_id for each in view.replicas}
+    since = [
+        f"{each.broker_id} since {datetime.fromtimestamp((wall_ms - each.heard_ms_ago) / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+        for each in silent
+    ]
+    reason = "all replicas are silent" if is_down else view.obstacle or "the election is in progress"
+    text = f"the group {view.name} has no master: {reason}"
+    if since:
+        text += f". Silent: {', '.join(since)} UTC"
+    if members and all(each.store_id not in members for each in view.replicas if each.alive):
+        needed = ", ".join(sorted(names.get(member, f"store {member.hex()}") for member in members))
+        text += f". Start one of {needed}: each of them has all confirmed messages"
+    return text
