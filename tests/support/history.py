@@ -49,6 +49,8 @@ class History:
     # By consumer (its group, and its number in the group), in the order of delivery.
     deliveries: dict[tuple[str, int], list[tuple[Name, Position]]] = field(default_factory=lambda: defaultdict(list))
     log: list[tuple[Name, Position]] = field(default_factory=list)
+    # Producers whose acknowledged messages may be lost: the faults are worse than their durability.
+    unsafe: frozenset[int] = frozenset()
 
     def begin(self, name: Name) -> None:
         assert name not in self.outcomes, f"{name} was sent before: the history is of no use"
@@ -106,7 +108,7 @@ def _lost(history: History) -> Iterator[str]:
     """I1: acknowledged messages are in the log."""
     stored = {name for name, _ in history.log}
     for name, outcome in history.outcomes.items():
-        if outcome is Outcome.ACKED and name not in stored:
+        if outcome is Outcome.ACKED and name not in stored and name.producer not in history.unsafe:
             yield f"I1: {name} was acknowledged at {history.receipts[name]} and is not in the log"
 
 

@@ -277,24 +277,31 @@ class ReplicaGroups:
         now = self._clock.elapsed_ns()
         alive = [each.report for each in group.replicas.values() if self._is_alive(each, now)]
         grown = [each.broker_id for each in alive if each.last_epoch or each.cannot_open]
-        obstacle = ""
-        if grown:
-            obstacle = (
-                f"the cluster store does not know this group, but {', '.join(sorted(grown))} has records. "
-                f"Run `litemq cluster recover {group.name}`"
+        if not grown and len(alive) < report.replicas:
+            self._set_obstacle(
+                group, f"{len(alive)} of {report.replicas} replicas have started: the group begins with all of them"
             )
-        elif len(alive) < report.replicas:
-            obstacle = f"{len(alive)} of {report.replicas} replicas have started: the group begins with all of them"
-        if obstacle:
-            if obstacle != group.obstacle:
-                group.obstacle = obstacle
-                self._changed(group)
             return
         members = frozenset(each.store_id for each in alive)
+        fact = GroupFact(group.name, 0, b"", members, report.min_in_sync, report.segment_bytes)
         group.is_changing = True
-        self._start(
-            self._create(group, GroupFact(group.name, 0, b"", members, report.min_in_sync, report.segment_bytes))
-        )
+        self._start(self._check_lost(group, sorted(grown)) if grown else self._create(group, fact))
+
+    async def _check_lost(self, group: _Group, grown: list[str]) -> None:
+        """Say that the store lost a group whose replicas ``grown`` have records, if it says so."""
+        try:
+            with self._asking_store():
+                state = await self._store.read(group.name)
+            if state is None:
+                self._set_obstacle(
+                    group,
+                    f"the cluster store does not know this group, but {', '.join(grown)} has records. "
+                    f"Run `litemq cluster recover {group.name}`",
+                )
+        except LiteMQError as error:
+            self._set_obstacle(group, str(error))
+        finally:
+            group.is_changing = False
 
     async def _create(self, group: _Group, fact: GroupFact) -> None:
         try:
@@ -349,10 +356,16 @@ class ReplicaGroups:
             group.is_changing = False
 
     def _note_obstacle(self, group: _Group, obstacle: str) -> None:
-        if obstacle != group.obstacle:
-            group.obstacle = obstacle
+        if self._set_obstacle(group, obstacle):
             _LOG.warning("group %s has no master: %s", group.name, obstacle)
+
+    def _set_obstacle(self, group: _Group, obstacle: str) -> bool:
+        """Publish why ``group`` has no master; return whether that is new."""
+        is_new = obstacle != group.obstacle
+        if is_new:
+            group.obstacle = obstacle
             self._changed(group)
+        return is_new
 
     # The store ------------------------------------------------------------------------------------
 

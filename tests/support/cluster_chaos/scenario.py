@@ -24,7 +24,7 @@ from support.chaos_load import TOPIC, ChaosLoad
 from support.cluster_chaos.faults import Faults
 from support.cluster_chaos.histories import count_cut_off, masters_of_epochs, two_masters, unequal_replicas
 from support.cluster_chaos.site import GROUPS, Site, site
-from support.history import Name, Outcome, problems
+from support.history import History, Name, Outcome, problems
 from support.hosts.disk import can_cut_power
 from support.time_chaos import TimeChaos
 from support.time_history import time_problems
@@ -130,11 +130,14 @@ async def chaos(folder: Path, plan: Plan, on_progress: Callable[[str], None]) ->
             findings.problems.append(f"the cluster did not start: {missing}")
             return findings
         load, times, leasing = ChaosLoad(cluster.url), TimeChaos(cluster.url), LeaseLoad(TOPIC)
+        load.history.unsafe = frozenset({2})  # an ack of its master alone
         scenario = _Scenario(cluster, load, findings, on_progress)
         async with load.client() as mq:
             async with AsyncExitStack() as loads:
                 await loads.enter_async_context(
-                    chaos_load.running(load, lives=20, settle=_SETTLE_S, pauses=_PAUSES, durabilities=("replicas",) * 3)
+                    chaos_load.running(
+                        load, lives=20, settle=_SETTLE_S, pauses=_PAUSES, durabilities=("replicas", "replicas", "disk")
+                    )
                 )
                 consumers = [asyncio.create_task(leasing.consume(mq)) for _ in range(2)]
                 await loads.enter_async_context(time_chaos.running(times, settle=_SETTLE_S))
@@ -203,6 +206,7 @@ def _check_histories(
     findings.figures |= {
         "sent": f"{len(history.outcomes):,}, acked {history.count(Outcome.ACKED):,}, "
         f"refused {history.count(Outcome.REFUSED):,}, unknown {history.count(Outcome.UNKNOWN):,}",
+        "acked by the master alone, and lost": f"{len(_lost(history)):,}",
         "in the log": f"{len(history.log):,}, delivered again {history.repeated:,}",
         "acked in lease mode": f"{len(leasing.acked):,}, returned {leasing.returned:,}, "
         f"acked again {leasing.acked.total() - len(leasing.acked):,}, "
@@ -213,3 +217,8 @@ def _check_histories(
     }
     for error, times_seen in Counter(load.errors + times.errors + leasing.errors).most_common(6):
         findings.figures[f"{times_seen} x"] = error[:160]
+
+
+def _lost(history: History) -> set[Name]:
+    acked = {name for name, outcome in history.outcomes.items() if outcome is Outcome.ACKED}
+    return acked - {name for name, _ in history.log}

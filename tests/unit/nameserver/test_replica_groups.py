@@ -117,6 +117,10 @@ class _Site:
         await self.store.groups()
 
 
+async def _unreachable(_name: str) -> None:
+    raise ClusterStoreUnavailableError("no answer")
+
+
 @asynccontextmanager
 async def _site(folder: Path, clock: FakeClock | None = None) -> AsyncIterator[_Site]:
     clock = clock or FakeClock()
@@ -147,11 +151,20 @@ async def test_a_group_begins_when_all_of_its_replicas_are_there(tmp_path: Path)
 
 
 @on_loop
-async def test_a_group_with_records_that_the_store_does_not_know_waits_for_an_operator(tmp_path: Path) -> None:
+async def test_a_group_with_records_that_the_store_does_not_know_waits_for_an_operator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with _site(tmp_path) as site:
-        for store_id in (A, B, C):
-            view = await site.report(store_id, last_epoch=3, log_end=1000)
-        assert "litemq cluster recover orders" in view.obstacle
+        with monkeypatch.context() as patched:  # a store that does not answer knows the group, perhaps
+            patched.setattr(site.store, "read", _unreachable)
+            for store_id in (A, B, C):
+                await site.report(store_id, last_epoch=3, log_end=1000)
+            await eventually(lambda: site.groups._store_problem)
+            assert "recover" not in (await site.report(A, last_epoch=3)).obstacle
+        group = site.groups._groups["orders"]
+        await eventually(lambda: not group.is_changing)
+        await site.report(A, last_epoch=3)
+        await eventually(lambda: "litemq cluster recover orders" in group.obstacle)
         site.groups.sweep()
         assert (await site.report(A, last_epoch=3)).revision == 0
 
@@ -322,13 +335,10 @@ async def test_the_waiting_reports_of_a_connection_end_with_it(tmp_path: Path) -
 async def test_a_store_that_does_not_answer_is_noticed_also_while_a_group_has_a_master(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def unreachable(_name: str) -> None:
-        raise ClusterStoreUnavailableError("no answer")
-
     async with _site(tmp_path) as site:
         await site.master(A, B, C, epoch=1)
         with monkeypatch.context() as patched:
-            patched.setattr(site.store, "read", unreachable)
+            patched.setattr(site.store, "read", _unreachable)
             site.clock.advance(3)
             site.groups.sweep()
             await eventually(lambda: site.groups._store_problem)

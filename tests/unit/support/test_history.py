@@ -42,6 +42,18 @@ def test_a_good_history_has_no_problems() -> None:
     assert history.repeated == 1
 
 
+def test_a_message_whose_durability_does_not_survive_may_be_lost() -> None:
+    history = good()
+    del history.log[1]
+    history.deliveries["g", 0] = []
+    history.deliveries["g", 1] = []
+    for each, at in history.log:
+        history.delivered("g", 2 + each.number, each, at)
+    assert len(problems(history)) == 1
+    history.unsafe = frozenset({1})
+    assert problems(history) == []
+
+
 def lose(history: History) -> None:
     del history.log[1]
 
