@@ -36,32 +36,39 @@ def count_cut_off(folders: Sequence[Path]) -> int:
 
 
 def unequal_replicas(folders: Sequence[Path]) -> Iterator[str]:
-    """I2: the same bytes are at the same offset of all replicas' logs.
+    """I2: all replicas have the same bytes at the same offset, up to the end of the shortest log.
 
-    The logs are of stopped replicas. One that was copied may begin later than the others.
+    The logs are of stopped replicas. One that was copied may begin later than the others, and the
+    last master may have records that it could not confirm any more.
     """
-    segments: dict[str, list[Path]] = defaultdict(list)
-    for folder in folders:
-        for segment in (folder / "commitlog").iterdir():
-            if segment.name.isdigit():
-                segments[segment.name].append(segment)
-    for name, copies in sorted(segments.items()):
-        for other in copies[1:]:
-            at = _first_difference(copies[0], other)
+    logs = [_segments(folder) for folder in folders]
+    end = min(map(_log_end, logs))
+    for folder, log in zip(folders[1:], logs[1:], strict=True):
+        for start in sorted(logs[0].keys() & log.keys()):
+            at = _first_difference(logs[0][start], log[start], end - start)
             if at is not None:
-                yield f"I2: {copies[0]} and {other} differ at offset {int(name) + at}"
+                yield f"I2: the logs of {folders[0]} and {folder} differ at offset {start + at}"
 
 
-def _first_difference(one: Path, other: Path) -> int | None:
-    """Return the first position at which two files differ; a shorter file ends with zeros."""
+def _segments(folder: Path) -> dict[int, Path]:
+    """Return the segments of a log by the offset at which they start."""
+    return {int(segment.name): segment for segment in (folder / "commitlog").iterdir() if segment.name.isdigit()}
+
+
+def _log_end(segments: dict[int, Path]) -> int:
+    """Return the offset behind the last byte that is not zero."""
+    for start in sorted(segments, reverse=True):
+        data = segments[start].read_bytes().rstrip(b"\0")
+        if data:
+            return start + len(data)
+    return 0
+
+
+def _first_difference(one: Path, other: Path, size: int) -> int | None:
+    """Return the first position below ``size`` at which two files differ."""
     with one.open("rb") as left, other.open("rb") as right:
-        at = 0
-        while True:
-            a, b = left.read(_STEP), right.read(_STEP)
-            if not a and not b:
-                return None
-            size = max(len(a), len(b))
-            a, b = a.ljust(size, b"\0"), b.ljust(size, b"\0")
+        for at in range(0, max(0, size), _STEP):
+            a, b = (each.read(min(_STEP, size - at)).ljust(_STEP, b"\0") for each in (left, right))
             if a != b:
-                return at + next(number for number in range(size) if a[number] != b[number])
-            at += size
+                return at + next(number for number in range(_STEP) if a[number] != b[number])
+    return None

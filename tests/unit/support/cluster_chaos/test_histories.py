@@ -33,15 +33,15 @@ def test_two_masters_of_an_epoch_are_found(tmp_path: Path) -> None:
 
 
 def test_replicas_that_differ_are_found(tmp_path: Path) -> None:
-    one = _replica(tmp_path / "1", at_0=b"abcd", at_8=b"efgh\0\0")
+    one = _replica(tmp_path / "1", at_0=b"abcd\0\0\0\0", at_8=b"efgh\0\0")
     later = _replica(tmp_path / "2", at_8=b"efgh")
-    assert list(unequal_replicas([one, later])) == []
-    other = _replica(tmp_path / "3", at_0=b"abXd", at_8=b"efgh")
-    (problem,) = unequal_replicas([one, later, other])
-    assert problem.startswith("I2: ")
-    assert problem.endswith("differ at offset 2")
-    longer = _replica(tmp_path / "4", at_8=b"efgh\0i")
-    assert [each.rpartition(" ")[2] for each in unequal_replicas([later, longer])] == ["13"]
+    longer = _replica(tmp_path / "3", at_0=b"abcd", at_8=b"efgh\0ij", at_16=b"k")
+    assert list(unequal_replicas([one, later, longer])) == []
+    other = _replica(tmp_path / "4", at_0=b"abXd", at_8=b"efgh")
+    last = _replica(tmp_path / "5", at_0=b"abcd", at_8=b"efgX")
+    found = list(unequal_replicas([one, later, other, last]))
+    assert [each.rpartition(" ")[2] for each in found] == ["2", "11"]
+    assert found[0].startswith("I2: ")
 
 
 def test_tails_are_counted(tmp_path: Path) -> None:
