@@ -12,12 +12,12 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Final
 
+from litemq.errors import LiteMQError
 from support import chaos_load, time_chaos
 from support.attack.lease_load import LeaseLoad
 from support.chaos_load import TOPIC, ChaosLoad
@@ -72,6 +72,19 @@ class _Schedule:
 
 
 @dataclass
+class _Loads:
+    """The loads, each with its history."""
+
+    messages: ChaosLoad
+    times: TimeChaos
+    leasing: LeaseLoad
+
+    @property
+    def stored(self) -> set[Name]:
+        return {name for name, _ in self.messages.history.log}
+
+
+@dataclass
 class _Scenario:
     site: Site
     load: ChaosLoad
@@ -121,7 +134,7 @@ class _Scenario:
 
 async def chaos(folder: Path, plan: Plan, on_progress: Callable[[str], None]) -> Findings:
     """Run the load and the faults; check the histories."""
-    findings = Findings()
+    findings = Findings(figures={"logs": str(folder)})
     no_power = can_cut_power(folder)
     if no_power:
         findings.figures["power cuts"] = f"not tried: {no_power}"
@@ -129,50 +142,54 @@ async def chaos(folder: Path, plan: Plan, on_progress: Callable[[str], None]) ->
         if missing := await cluster.wait_whole(_WHOLE_WITHIN_S):
             findings.problems.append(f"the cluster did not start: {missing}")
             return findings
-        load, times, leasing = ChaosLoad(cluster.url), TimeChaos(cluster.url), LeaseLoad(TOPIC)
-        load.history.unsafe = frozenset({2})  # an ack of its master alone
-        scenario = _Scenario(cluster, load, findings, on_progress)
-        async with load.client() as mq:
-            async with AsyncExitStack() as loads:
-                await loads.enter_async_context(
-                    chaos_load.running(
-                        load, lives=20, settle=_SETTLE_S, pauses=_PAUSES, durabilities=("replicas", "replicas", "disk")
-                    )
-                )
-                consumers = [asyncio.create_task(leasing.consume(mq)) for _ in range(2)]
-                await loads.enter_async_context(time_chaos.running(times, settle=_SETTLE_S))
-                faults = Faults(cluster, Random(plan.seed), has_power=not no_power, flips_bits=plan.flips_bits)
-                await scenario.run(_Schedule(faults, plan), faults, plan.seconds)
-                on_progress("the faults end, and the histories are completed")
-                if missing := await cluster.wait_whole(_WHOLE_WITHIN_S):
-                    findings.problems.append(f"not whole within {_WHOLE_WITHIN_S:g} s after the last fault: {missing}")
-            stored = {name for name, _ in load.history.log}
-            on_progress("the log is read, and lease mode finishes")
-            lag = await leasing.wait_finished(mq, stored, _SETTLE_S)
-            for consumer in consumers:
-                consumer.cancel()
-            await asyncio.gather(*consumers, return_exceptions=True)
-        if lag:
-            findings.problems.append(f"{lag} messages are not finished in lease mode")
+        loads = _Loads(ChaosLoad(cluster.url), TimeChaos(cluster.url), LeaseLoad(TOPIC))
+        loads.messages.history.unsafe = frozenset({2})  # an ack of its master alone
+        scenario = _Scenario(cluster, loads.messages, findings, on_progress)
+        faults = Faults(cluster, Random(plan.seed), has_power=not no_power, flips_bits=plan.flips_bits)
+        try:
+            await _disturb(scenario, loads, faults, plan)
+        except (AssertionError, TimeoutError, LiteMQError) as error:
+            findings.problems.append(f"the load failed: {type(error).__name__}: {error}")
+        else:
+            _check_histories(findings, loads)
         await _stop(cluster, findings)
-        _check_replicas(folder, cluster, findings)
-        _check_histories(findings, load, times, leasing, stored)
+        _check_replicas(cluster, findings)
         findings.figures["faults"] = f"{scenario.faults.total()} of {len(scenario.faults)} kinds"
         for name, gap in sorted(scenario.gaps.items(), key=lambda each: -each[1]):
             findings.figures[f"{scenario.faults[name]} x {name}"] = f"longest write gap {gap:.1f} s"
     return findings
 
 
+async def _disturb(scenario: _Scenario, loads: _Loads, faults: Faults, plan: Plan) -> None:
+    """Run the faults under the loads, heal everything, and complete the histories."""
+    async with loads.messages.client() as mq:
+        async with (
+            chaos_load.running(
+                loads.messages,
+                lives=20,
+                settle=_SETTLE_S,
+                pauses=_PAUSES,
+                durabilities=("replicas", "replicas", "disk"),
+            ),
+            time_chaos.running(loads.times, settle=_SETTLE_S),
+        ):
+            consumers = [asyncio.create_task(loads.leasing.consume(mq)) for _ in range(2)]
+            await scenario.run(_Schedule(faults, plan), faults, plan.seconds)
+            scenario.on_progress("the faults end, and the histories are completed")
+            if missing := await scenario.site.wait_whole(_WHOLE_WITHIN_S):
+                scenario.findings.problems.append(f"not whole within {_WHOLE_WITHIN_S:g} s after the faults: {missing}")
+        lag = await loads.leasing.wait_finished(mq, loads.stored, _SETTLE_S)
+        if lag:
+            scenario.findings.problems.append(f"{lag} messages are not finished in lease mode")
+        for consumer in consumers:
+            consumer.cancel()
+        await asyncio.gather(*consumers, return_exceptions=True)
+
+
 async def _stop(cluster: Site, findings: Findings) -> None:
-    """Stop all brokers, once their logs are equal: the load has ended."""
-    await cluster.wait_whole(_WHOLE_WITHIN_S)
-    for group in GROUPS:
-        until = time.monotonic() + _WHOLE_WITHIN_S
-        while len({each.log_end for each in (await cluster.views())[group].replicas}) > 1:
-            if time.monotonic() > until:
-                findings.problems.append(f"the logs of group {group} have different ends")
-                break
-            await asyncio.sleep(0.2)
+    """Stop all brokers, once the groups are whole: the load has ended."""
+    if missing := await cluster.wait_whole(_WHOLE_WITHIN_S):
+        findings.problems.append(f"not whole within {_WHOLE_WITHIN_S:g} s after the load: {missing}")
     for broker in cluster.brokers:
         broker.terminate()
     for broker in cluster.brokers:
@@ -181,7 +198,7 @@ async def _stop(cluster: Site, findings: Findings) -> None:
             findings.problems.append(f"{broker.name} stopped with the exit status {status}")
 
 
-def _check_replicas(folder: Path, cluster: Site, findings: Findings) -> None:
+def _check_replicas(cluster: Site, findings: Findings) -> None:
     masters = masters_of_epochs([broker.log for broker in cluster.brokers])
     findings.problems += two_masters(masters)
     for group in GROUPS:
@@ -190,18 +207,16 @@ def _check_replicas(folder: Path, cluster: Site, findings: Findings) -> None:
         findings.problems += unequal_replicas(folders)
     tails = count_cut_off([disk.path for disk in cluster.disks.values()])
     findings.figures["tails cut off"] = f"{tails}, besides those on wiped disks"
-    findings.figures["logs"] = str(folder)
 
 
-def _check_histories(
-    findings: Findings, load: ChaosLoad, times: TimeChaos, leasing: LeaseLoad, stored: set[Name]
-) -> None:
+def _check_histories(findings: Findings, loads: _Loads) -> None:
+    load, times, leasing = loads.messages, loads.times, loads.leasing
     history = load.history
     times.history.late_within_ms = 1 << 40  # how late depends on the faults; never, or early, does not
     findings.problems += problems(history)
     findings.problems += time_problems(times.history)
     findings.problems += [
-        f"{name} is in the log, and was never acknowledged" for name in sorted(leasing.missing(stored))[:5]
+        f"{name} is in the log, and was never acknowledged" for name in sorted(leasing.missing(loads.stored))[:5]
     ]
     findings.figures |= {
         "sent": f"{len(history.outcomes):,}, acked {history.count(Outcome.ACKED):,}, "
