@@ -36,6 +36,7 @@ from litemq.proto.wire_pb2 import Opcode, WhyAnswer, WhyRequest
 __all__ = ["ClusterEngine", "open_engine"]
 
 _CLOCK: Final = SystemClock()
+_STALE_S: Final = 5.0  # longer than most elections
 _MIN_REFRESH_S: Final = 0.5  # between two refreshes because of brokers that cannot be reached
 _LOG = logging.getLogger(__name__)
 
@@ -144,12 +145,24 @@ class ClusterEngine:
                     _LOG.info("cannot refresh the route of %s, will retry: %s", topic, error)
 
     async def _find_moved_brokers(self) -> None:
-        """Refresh the addresses when a broker cannot be reached: its group has another master."""
+        """Refresh the addresses when a broker cannot be reached: its group has another master.
+
+        If that does not help for a while, another NameServer may know more: the one that answers
+        may be cut off from the brokers.
+        """
+        now = asyncio.get_running_loop().time
+        same_since = now()
         while True:
             await self._is_outdated.wait()
             try:
+                before = dict(self._connections.addresses)
                 await self._contacts.learn_brokers()
                 await self._contacts.learn_outages()
+                if self._connections.addresses != before:
+                    same_since = now()
+                elif now() - same_since >= _STALE_S:
+                    same_since = now()
+                    self._nameservers.use_another()
             except LiteMQError as error:
                 _LOG.info("cannot refresh the addresses of brokers, will retry: %s", error)
             self._is_outdated.clear()

@@ -122,8 +122,13 @@ class NameServers:
         answer = await self._ask(Opcode.LIST_REPLICA_GROUPS, b"", self._config.request_timeout_ms / 1000)
         return list(ReplicaGroupsAnswer.FromString(answer).groups)
 
+    def use_another(self) -> None:
+        """Connect to the next NameServer, if there are several."""
+        if self._tries > 1:
+            self._connection.give_up(ConnectionLostError("another NameServer is asked"))
+
     async def _ask(self, opcode: int, header: bytes, within: float) -> bytes:
-        """Ask one NameServer after another, until one answers; they all know the same."""
+        """Ask one NameServer after another, until one answers."""
         until = asyncio.get_running_loop().time() + within
         tries = 0
         while True:
