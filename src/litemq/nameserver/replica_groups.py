@@ -336,7 +336,8 @@ class ReplicaGroups:
                     each.report.log_end,
                     each.report.priority,
                     each.deviation_ms,
-                    self._is_alive(each, now) and not each.report.cannot_open,
+                    self._is_alive(each, now, is_last_master=store_id == state.fact.holder)
+                    and not each.report.cannot_open,
                 )
                 for store_id, each in group.replicas.items()
             ]
@@ -393,8 +394,11 @@ class ReplicaGroups:
                 _LOG.warning("the cluster store answers again")
             self._store_problem = problem
 
-    def _is_alive(self, replica: _Replica, now: int) -> bool:
-        return not replica.is_stopping and now - replica.heard_at <= self._limits.replica_silence_ms * _MS
+    def _is_alive(self, replica: _Replica, now: int, *, is_last_master: bool = False) -> bool:
+        silence_ms = self._limits.replica_silence_ms
+        if is_last_master:  # it did not renew a lease that may be shorter: a report before that says little
+            silence_ms = min(silence_ms, self._limits.master_lease_ms // 2)
+        return not replica.is_stopping and now - replica.heard_at <= silence_ms * _MS
 
     # Answers --------------------------------------------------------------------------------------
 

@@ -122,10 +122,10 @@ async def _unreachable(_name: str) -> None:
 
 
 @asynccontextmanager
-async def _site(folder: Path, clock: FakeClock | None = None) -> AsyncIterator[_Site]:
+async def _site(folder: Path, clock: FakeClock | None = None, lease_ms: int = 5_000) -> AsyncIterator[_Site]:
     clock = clock or FakeClock()
     store = await EmbeddedGroupStore.open(folder / "groups.db", clock)
-    groups = ReplicaGroups(store, NameServerLimits(), clock)
+    groups = ReplicaGroups(store, NameServerLimits(master_lease_ms=lease_ms), clock)
     running = asyncio.create_task(groups.run())
     clock.advance(2)  # it has listened long enough to know who is silent
     try:
@@ -202,6 +202,24 @@ async def test_silent_members_leave_the_set_at_an_election(tmp_path: Path) -> No
         await site.lose_lease(A, B, last_epoch=1)
         view = await site.master(A, B, epoch=2, last_epoch=1)
         assert (view.holder, set(view.members)) == (B, {A, B})
+
+
+@on_loop
+async def test_a_killed_master_is_not_elected_again_after_a_short_lease(tmp_path: Path) -> None:
+    async with _site(tmp_path, lease_ms=2_000) as site:
+        await site.master(A, B, C, epoch=1)
+        await site.renew(1, C)
+        site.clock.advance(0.2)
+        for store_id, log_end in ((A, 90), (B, 80), (C, 100)):  # its last report
+            await site.report(store_id, last_epoch=1, log_end=log_end)
+        for _ in range(2):
+            site.clock.advance(0.9)
+            for store_id, log_end in ((A, 90), (B, 80)):
+                await site.report(store_id, last_epoch=1, log_end=log_end)
+        await site.store.groups()
+        site.groups.sweep()
+        view = await site.master(A, epoch=2, last_epoch=1, log_end=90)
+        assert (view.holder, set(view.members)) == (A, {A, B})
 
 
 @on_loop
