@@ -32,6 +32,20 @@ class BrokerConnections:
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self.on_failure: Callable[[], None] = lambda: None  # a broker cannot be reached: it may have moved
 
+    def learn(self, broker: str, host: str, port: int) -> None:
+        """Note the address of ``broker``; connections that cannot be made use a new one at once."""
+        before = self.addresses.get(broker)
+        self.addresses[broker] = (host, port)
+        if before not in (None, (host, port)):
+            for (name, _), connection in self._connections.items():
+                if name == broker:
+                    connection.server_moved()
+
+    @property
+    def is_any_connecting(self) -> bool:
+        """Whether a broker cannot be reached now."""
+        return any(connection.is_connecting for connection in self._connections.values())
+
     def to(self, broker: str, number: int = 0) -> BrokerConnection:
         """Return connection ``number`` to ``broker``, open or not."""
         connection = self._connections.get((broker, number))

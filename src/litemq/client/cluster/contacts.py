@@ -61,7 +61,8 @@ class BrokerContacts:
     async def learn_brokers(self) -> list[BrokerState]:
         """Fetch all brokers from the NameServer, alive or not, and learn their addresses."""
         states = await self._nameservers.brokers()
-        self._connections.addresses.update({each.facts.name: (each.facts.host, each.facts.port) for each in states})
+        for facts in (each.facts for each in states):
+            self._connections.learn(facts.name, facts.host, facts.port)
         return states
 
     async def learn_outages(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from litemq.client.addresses import parse_addresses
+from litemq.client.backoff import Backoff
 from litemq.client.cluster.archives import ClusterArchives
 from litemq.client.cluster.connections import BrokerConnections
 from litemq.client.cluster.contacts import BrokerContacts
@@ -37,7 +38,9 @@ __all__ = ["ClusterEngine", "open_engine"]
 
 _CLOCK: Final = SystemClock()
 _STALE_S: Final = 5.0  # longer than most elections
-_MIN_REFRESH_S: Final = 0.5  # between two refreshes because of brokers that cannot be reached
+# The pauses between refreshes while a broker cannot be reached: its group may elect a new master.
+_FIRST_REFRESH_MS: Final = 100
+_MAX_REFRESH_MS: Final = 500
 _LOG = logging.getLogger(__name__)
 
 
@@ -145,15 +148,17 @@ class ClusterEngine:
                     _LOG.info("cannot refresh the route of %s, will retry: %s", topic, error)
 
     async def _find_moved_brokers(self) -> None:
-        """Refresh the addresses when a broker cannot be reached: its group has another master.
+        """Refresh the addresses while a broker cannot be reached: its group may elect a master.
 
         If that does not help for a while, another NameServer may know more: the one that answers
         may be cut off from the brokers.
         """
         now = asyncio.get_running_loop().time
+        pauses = Backoff(_FIRST_REFRESH_MS, _MAX_REFRESH_MS)
         same_since = now()
         while True:
             await self._is_outdated.wait()
+            self._is_outdated.clear()
             try:
                 before = dict(self._connections.addresses)
                 await self._contacts.learn_brokers()
@@ -165,8 +170,12 @@ class ClusterEngine:
                     self._nameservers.use_another()
             except LiteMQError as error:
                 _LOG.info("cannot refresh the addresses of brokers, will retry: %s", error)
-            self._is_outdated.clear()
-            await asyncio.sleep(_MIN_REFRESH_S)
+            await asyncio.sleep(pauses.next_delay())
+            if self._connections.is_any_connecting:
+                self._is_outdated.set()
+            else:
+                pauses.reset()
+                same_since = now()
 
     def _on_topic_gone(self, topic: str) -> None:
         self._nameservers.forget(topic)

@@ -133,7 +133,7 @@ class Routes:
     def learn(self, route: Route) -> None:
         """Learn the addresses in ``route``, and pass it on."""
         for broker in route.brokers:
-            self._connections.addresses[broker.name] = (broker.host, broker.port)
+            self._connections.learn(broker.name, broker.host, broker.port)
         self._on_route(route)
 
     async def create(self, request: CreateTopicRequest, chosen: Sequence[str] | None) -> Route:
@@ -151,7 +151,7 @@ class Routes:
         addresses = []
         for name in sorted(chosen or alive):
             facts = alive[name]
-            self._connections.addresses[name] = (facts.host, facts.port)
+            self._connections.learn(name, facts.host, facts.port)
             answer = TopicAnswer.FromString(await self._connections.ask(name, Opcode.CREATE_TOPIC, request))
             durability, has_priorities = Durability(facts.default_durability), answer.settings.has_priorities
             addresses.append(

@@ -79,7 +79,21 @@ class BrokerConnection:
                     self._on_connected(channel)
                     return
         finally:
+            if self._connecting is asyncio.current_task():
+                self._connecting = None
+
+    @property
+    def is_connecting(self) -> bool:
+        """Whether it is not connected, and tries to be."""
+        return self._connecting is not None
+
+    def server_moved(self) -> None:
+        """Give up an attempt to connect and the pause after it: the server has another address."""
+        if self._connecting is not None:
+            self._connecting.cancel()
             self._connecting = None
+            self._backoff.reset()
+            self.start_connecting()
 
     def _on_connected(self, channel: Channel) -> None:
         if self._closed:

@@ -1,5 +1,7 @@
 """Connections to brokers: one for each name and number, to the address known when it connects."""
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from litemq.client.config import ClientConfig
 from litemq.errors import ConnectionLostError
 from litemq.proto.wire_pb2 import Empty, Opcode
 from support.on_loop import on_loop
+from support.waiting import HANG_S, eventually
 
 
 @on_loop
@@ -34,6 +37,38 @@ async def test_a_broker_that_no_nameserver_knows() -> None:
     )
     with pytest.raises(ConnectionLostError, match=r"no NameServer \(names:1\) knows the address of broker 'a'"):
         await connections.ask("a", Opcode.LIST_TOPICS, Empty())
+    await connections.close()
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+@on_loop
+async def test_a_broker_that_has_moved_is_connected_at_once(is_refused: bool) -> None:
+    """Neither a pause between two attempts nor an attempt that gets no answer delays it."""
+    tried: list[tuple[str, int]] = []
+
+    async def connect(host: str, port: int, **_: Any) -> Any:
+        tried.append((host, port))
+        if port == 1 and not is_refused:
+            await asyncio.get_running_loop().create_future()
+        if port == 1:
+            raise ConnectionLostError("connection refused")
+        return SimpleNamespace(is_open=True, close=lambda: None)
+
+    hour_ms = 3_600_000
+    connections = BrokerConnections(
+        "names:1", connect, ClientConfig(retry_backoff_ms=hour_ms, max_retry_backoff_ms=hour_ms)
+    )
+    connections.learn("a", "h", 1)
+    connection = connections.to("a")
+    connection.start_connecting()
+    await eventually(lambda: tried == [("h", 1)])
+    connections.learn("a", "h", 1)  # nothing new
+    connections.learn("b", "h", 3)
+    assert connections.is_any_connecting
+    connections.learn("a", "h", 2)
+    assert (await connection.wait_open(HANG_S)).is_open
+    assert tried == [("h", 1), ("h", 2)]
+    await eventually(lambda: not connections.is_any_connecting)
     await connections.close()
 
 

@@ -20,6 +20,9 @@ class _Cluster:
         self.is_open, self.is_silent = True, False
         self.probes = 0
 
+    def learn(self, broker: str, host: str, port: int) -> None:
+        self.addresses[broker] = (host, port)
+
     async def brokers(self) -> list[BrokerState]:
         names = ("a", "b")
         return [BrokerState(facts=BrokerFacts(name=name, host=f"host-{name}", port=1), alive=True) for name in names]

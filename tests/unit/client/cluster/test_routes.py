@@ -64,6 +64,9 @@ class _Connections:
         self.addresses: dict[str, tuple[str, int]] = {}
         self.created: list[tuple[str, str]] = []
 
+    def learn(self, broker: str, host: str, port: int) -> None:
+        self.addresses[broker] = (host, port)
+
     async def ask(self, broker: str, opcode: int, request: Any) -> bytes:
         assert broker in self.addresses  # else a connection could not open
         if opcode == Opcode.CREATE_TOPIC:
