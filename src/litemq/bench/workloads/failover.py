@@ -26,6 +26,7 @@ _RATE: Final = 10_000
 _TOPIC: Final = "load"
 _BEFORE: Final = 1_000  # acknowledged messages before a round begins
 _AFTER_S: Final = 0.5
+_CLOSE_MS: Final = 1_000  # after Ctrl-C, no server may be left that could answer
 _RENEWAL_S: Final = 0.5  # of the lease: a kill comes at any moment between two renewals
 
 # Segments of the log, and so the space that a replica needs, are small and few: rounds send
@@ -100,8 +101,8 @@ class FailoverRounds:
     async def _measure(self, group: ReplicaGroup) -> _Rounds:
         found, acked = _Rounds(), 0
         async with (
-            AsyncClient(group.url) as mq,
-            AsyncClient(group.url) as other,
+            AsyncClient(group.url, shutdown_timeout_ms=_CLOSE_MS) as mq,
+            AsyncClient(group.url, shutdown_timeout_ms=_CLOSE_MS) as other,
             watching(group) as watch,
         ):
             await other.admin.create_topic(_TOPIC, queues=4)
