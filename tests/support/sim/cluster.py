@@ -7,6 +7,7 @@ import contextvars
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +30,8 @@ REPLICAS: Final = ("a", "b", "c")
 CLIENTS: Final = ("client-1", "client-2")
 BROKER_PORT: Final = 10911
 URL: Final = f"litemq://{NAMESERVER}:9876"
-_LEASE_MS: Final = 2_000
+_LEASE_MS: Final = 1_000
+_LAG_MS: Final = 500
 _MAX_AWAITS: Final = 100  # of a coroutine that is closed
 
 
@@ -115,6 +117,7 @@ class Cluster:
             file_size=SEGMENT_BYTES,
             max_record_bytes=4096,
             replicas=len(REPLICAS),
+            replica_lag_ms=_LAG_MS,
             experimental=True,
         )
         disk = self.disks[name]
@@ -125,12 +128,18 @@ class Cluster:
         process = self.processes[name] = self._run(
             name, lambda: run_replica(config, lambda *_: None, asyncio.Event(), on_master, disk=disk)
         )
+        process.on_ack = partial(self._on_ack, process)
 
     def _on_master(self, process: Process, epoch: int) -> None:
         self.counts["elections"] += 1
         self.trace("master", process.name, epoch)
         if self.masters.setdefault(epoch, process.name) != process.name:
             self.fault(f"I5: epoch {epoch} has the masters {self.masters[epoch]} and {process.name}")
+
+    def _on_ack(self, process: Process, epoch: int) -> None:
+        latest = max(self.masters, default=0)
+        if epoch < latest and not any(host.was_clock_wrong for host in self.hosts.values()):
+            self.fault(f"I5: {process.name}, the master of epoch {epoch}, acknowledges in epoch {latest}")
 
     def _end(self, process: Process, *, has_power: bool) -> None:
         process.is_alive = False
@@ -216,9 +225,17 @@ class Cluster:
             self.scheduler.paused.discard(process)
             self.loop.resume(process)
 
+    def set_clock(self, name: str, wall_error_ms: int, rate: float) -> None:
+        """Set the clocks of a host wrong."""
+        self.trace("clock", name, wall_error_ms, rate)
+        self.counts["clock changes"] += 1
+        self.hosts[name].set_clock(wall_error_ms, rate, self.scheduler.now_ns)
+
     def heal(self) -> None:
-        """Repair everything: power, processes, links. Clocks stay wrong."""
+        """Repair everything: power, processes, links, clocks."""
         self.trace("heal")
+        for host in self.hosts.values():
+            host.set_clock(0, 1.0, self.scheduler.now_ns)
         self.network.heal()
         for name in (NAMESERVER, *REPLICAS):
             self.resume(name)

@@ -19,6 +19,7 @@ from typing import Any
 
 import litemq.client.cluster.engine  # noqa: F401  loaded before its clocks are replaced
 from litemq.clock import SystemClock
+from litemq.errors import LiteMQError
 from litemq.nameserver.cluster_store import embedded_groups
 from litemq.nameserver.cluster_store.group_file import GroupFile
 from litemq.server.broker_config import BrokerConfig
@@ -55,13 +56,21 @@ def _store_config(config: BrokerConfig) -> StoreConfig:
 
 
 class _WatchedStore(ReplicaStore):
-    """A store that its process is known to have."""
+    """A store that its process is known to have. An acknowledgement asks for ``lease_refusal``."""
 
     def _open_as_follower(self) -> None:
         super()._open_as_follower()
         process = PROCESS.get()
         if process is not None:
             process.store = self
+
+    @property
+    def lease_refusal(self) -> LiteMQError | None:
+        refusal = super().lease_refusal
+        process = PROCESS.get()
+        if refusal is None and process is not None:
+            process.on_ack(self.last_epoch)
+        return refusal
 
 
 class _WatchedGroupFile(GroupFile):

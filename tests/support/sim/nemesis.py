@@ -19,6 +19,7 @@ class Nemesis:
         self._cluster = cluster
         self._random = chosen
         self._has_wiped = False
+        self._pause_s = chosen.choice([0.3, 0.8, 1.5])
         self._repairs: list[asyncio.Task[None]] = []
         everything: list[Callable[[], Awaitable[None]]] = [
             self._kill,
@@ -45,7 +46,7 @@ class Nemesis:
         """Disturb the cluster for ``seconds``."""
         end = asyncio.get_running_loop().time() + seconds
         while (now := asyncio.get_running_loop().time()) < end:
-            await asyncio.sleep(min(end - now, self._random.expovariate(1 / 1.2)))
+            await asyncio.sleep(min(end - now, self._random.expovariate(1 / self._pause_s)))
             await self._random.choice(self._kinds)()
         for repair in self._repairs:
             repair.cancel()
@@ -101,7 +102,11 @@ class Nemesis:
 
     async def _cut_one_way(self) -> None:
         links = list(permutations((*REPLICAS, NAMESERVER), 2))
-        self._cut(self._random.sample(links, self._random.choice([1, 2, 3])), "one-way")
+        master = self._cluster.master
+        chosen = self._random.sample(links, self._random.choice([1, 2, 3]))
+        if master is not None and self._random.random() < 0.5:
+            chosen.append(self._random.choice([(master, NAMESERVER), (NAMESERVER, master)]))
+        self._cut(chosen, "one-way")
 
     async def _cut_off_clients(self) -> None:
         name = self._victim()
@@ -130,11 +135,9 @@ class Nemesis:
             self._cluster.network.reset_connection()
 
     async def _set_clock(self) -> None:
-        host = self._cluster.hosts[self._random.choice(REPLICAS)]
-        host.wall_error_ms = self._random.choice([-3_600_000, -100, 0, 100, 400, 3_600_000])
-        host.clock_rate = self._random.choice([0.5, 0.9, 1.0, 1.0, 1.1, 2.0])
-        self._cluster.counts["clock changes"] += 1
-        self._cluster.trace("clock", host.name, host.wall_error_ms, host.clock_rate)
+        error_ms = self._random.choice([-3_600_000, -100, 0, 100, 400, 3_600_000])
+        rate = self._random.choice([0.5, 0.9, 1.0, 1.0, 1.1, 2.0])
+        self._cluster.set_clock(self._random.choice(REPLICAS), error_ms, rate)
 
     async def _wipe(self) -> None:
         """Replace a disk by an empty one, once: a level-3 message survives the loss of one disk."""

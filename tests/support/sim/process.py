@@ -22,7 +22,14 @@ class Host:
         self.has_power = True
         self.wall_error_ms = 0
         self.clock_rate = 1.0
+        self.was_clock_wrong = False
         self._read_at = self._elapsed_ns = 0
+
+    def set_clock(self, wall_error_ms: int, rate: float, now_ns: int) -> None:
+        """Let the wall clock be off by ``wall_error_ms``, and time pass at ``rate``."""
+        self.elapsed_ns(now_ns)
+        self.wall_error_ms, self.clock_rate = wall_error_ms, rate
+        self.was_clock_wrong = self.was_clock_wrong or bool(wall_error_ms) or rate != 1
 
     def elapsed_ns(self, now_ns: int) -> int:
         """Return the clock of elapsed time, which never goes back."""
@@ -44,6 +51,7 @@ class Process:
         self.is_paused = False
         self.deferred: list[asyncio.Handle] = []  # callbacks that were due during a pause
         self.on_end: list[Callable[[], object]] = []  # what the kernel would do: close files
+        self.on_ack: Callable[[int], object] = lambda _epoch: None  # of the epoch that acknowledges
         self.store: ReplicaStore | None = None
         self.task: asyncio.Task[None] | None = None
 
