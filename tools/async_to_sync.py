@@ -56,7 +56,7 @@ from litemq.client.dead_letters.redrive import Redrive
 from litemq.client.engine.archives import ArchiveInfo
 from litemq.client.engine.dead_letters import RedriveProgress
 from litemq.client.engine.engine import BrokerInfo, TopicInfo, WhyInfo
-from litemq.client.engine.replicas import MasterSwitch, ReplicaGroupInfo
+from litemq.client.engine.replicas import GroupRecovery, MasterSwitch, ReplicaGroupInfo
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.engine.job import BackfillResult, ImportResult, Job, JobRun
 from litemq.client.engine.job_options import JobOptions

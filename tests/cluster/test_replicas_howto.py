@@ -22,7 +22,7 @@ ADDRESSES = {f"node-{number}": f"127.0.0.{number}" for number in (1, 2, 3)}
 
 def _commands() -> list[str]:
     """Return the commands for other machines: NameServer, first broker, second broker, new disk."""
-    blocks = re.findall(r"^```sh\n(.*?)^```$", HOWTO.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```sh\n(litemq (?:nameserver|broker).*?)^```$", HOWTO.read_text(), re.MULTILINE | re.DOTALL)
     return [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
 from litemq import AsyncClient
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_USAGE
-from support.commands import litemq
 from support.on_loop import on_loop
 from support.replica_processes import ReplicaProcesses
 from support.replica_views import master_of, wait_no_master
@@ -52,17 +50,13 @@ class _Load:
         return self.acked
 
 
-async def _cluster(folder: Path, group: ReplicaProcesses, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {"LITEMQ_URL": f"litemq://{group.nameserver.address}"}
-    return await asyncio.to_thread(litemq, "cluster", *arguments, cwd=folder, check=False, environment=environment)
-
-
 @on_loop
 async def test_clients_continue_at_the_next_master_and_lose_nothing(tmp_path: Path) -> None:
     with ExitStack() as stack:
         group = ReplicaProcesses(tmp_path, stack)
         await group.wait_master(1)
-        async with AsyncClient(f"litemq://{group.nameserver.address}") as mq:
+        url = f"litemq://{group.nameserver.address}"
+        async with AsyncClient(url) as mq:
             await mq.admin.create_topic("orders", queues=2)
             load = _Load(mq)
             for number in range(3):
@@ -70,7 +64,7 @@ async def test_clients_continue_at_the_next_master_and_lose_nothing(tmp_path: Pa
                 former = master_of(group.view)
                 named = min({"a", "b", "c"} - {former}) if number else ""
                 chosen = ("--to", named) if named else ()
-                done = await _cluster(tmp_path, group, "switch", "orders", *chosen, "--format", "json")
+                done = await group.cluster("switch", "orders", *chosen, "--format", "json")
                 assert done.returncode == 0, done.stderr
                 said = json.loads(done.stdout)
                 assert (said["former"], said["epoch"]) == (former, group.view.epoch + 1)
@@ -79,8 +73,8 @@ async def test_clients_continue_at_the_next_master_and_lose_nothing(tmp_path: Pa
                 await group.wait_master(said["epoch"])  # all are in sync again
                 assert master_of(group.view) == said["master"]
             acked = await load.end()
-            async with mq.reader("orders", start="earliest") as reader:
-                found = [bytes((await anext(reader)).body) for _ in range(len(acked))]
+        async with AsyncClient(url) as mq, mq.reader("orders", start="earliest") as reader:
+            found = [bytes((await anext(reader)).body) for _ in range(len(acked))]
             assert sorted(found) == sorted(acked)  # each once
 
 
@@ -94,7 +88,7 @@ async def test_a_successor_that_is_too_slow_leaves_the_master_in_charge(tmp_path
             await mq.admin.create_topic("orders", queues=1)
             group.replicas[stopped].freeze()
             await mq.send("orders", b"before", durability="disk")
-            done = await _cluster(tmp_path, group, "switch", "orders", "--to", stopped)
+            done = await group.cluster("switch", "orders", "--to", stopped)
             assert done.returncode == EXIT_FAILED
             assert f"{stopped} still lacked " in done.stderr
             assert "The present master goes on" in done.stderr
@@ -120,12 +114,12 @@ async def test_a_switch_that_is_not_possible_is_refused(tmp_path: Path) -> None:
             (("orders", "--to", master), EXIT_FAILED, f"{master} is the master already"),
             (("orders", "--to", lost), EXIT_FAILED, f"{lost} is not in sync"),
         ):
-            done = await _cluster(tmp_path, group, "switch", *arguments)
+            done = await group.cluster("switch", *arguments)
             assert done.returncode == code, done
             assert says in done.stderr
         for replica in group.replicas.values():
             replica.kill()
         await wait_no_master(group.nameserver.port)
-        done = await _cluster(tmp_path, group, "switch", "orders")
+        done = await group.cluster("switch", "orders")
         assert done.returncode == EXIT_FAILED
         assert "orders has no master that could hand over" in done.stderr

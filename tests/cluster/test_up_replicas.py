@@ -64,6 +64,16 @@ def test_the_status_names_what_is_wrong(tmp_path: Path) -> None:
             os.kill(stopped, signal.SIGCONT)
 
 
+def test_a_group_of_two_says_what_the_loss_of_one_stops(tmp_path: Path) -> None:
+    with up(tmp_path, "--replicas", "2", "--experimental", **_LEASE) as (command, _):
+        [said] = [line for line in command.printed if "all of its 2 replicas must have a message" in line]
+        assert "set replication.min_in_sync = 1" in said
+        assert "Or add a replica" in said
+    one = {**_LEASE, "LITEMQ_BROKER_MIN_IN_SYNC": "1"}
+    with up(tmp_path, "--data", "one", "--replicas", "2", "--experimental", **one) as (command, _):
+        assert not [line for line in command.printed if "must have a message" in line]
+
+
 def test_replicas_need_a_flag_and_an_own_directory(tmp_path: Path) -> None:
     refused = litemq("up", "--replicas", "3", cwd=tmp_path, check=False, environment=_LEASE)
     assert refused.returncode == EXIT_FAILED

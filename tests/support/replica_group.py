@@ -32,13 +32,14 @@ class Master:
         members: Sequence[ReplicaStore],
         *,
         epoch: int = 1,
+        unclean: bool = False,
         min_in_sync: int = 2,
         clock: Clock | None = None,
         catch_up_bytes_per_s: int = 0,
     ) -> None:
         clock = clock or SystemClock()
         self.store = store
-        begun = store.begin_writing(epoch)
+        begun = store.begin_writing(epoch, unclean=unclean)
         self.in_sync = InSyncTracker(
             store.store_id,
             begun.end,
@@ -84,6 +85,7 @@ async def serving(
     members: Sequence[ReplicaStore] = (),
     *,
     epoch: int = 1,
+    unclean: bool = False,
     min_in_sync: int = 2,
     clock: Clock | None = None,
     catch_up_bytes_per_s: int = 0,
@@ -93,6 +95,7 @@ async def serving(
         store,
         members,
         epoch=epoch,
+        unclean=unclean,
         min_in_sync=min_in_sync,
         clock=clock,
         catch_up_bytes_per_s=catch_up_bytes_per_s,

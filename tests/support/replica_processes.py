@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from litemq.proto.wire_pb2 import ReplicaGroup
+from support.commands import litemq
 from support.processes import ServerProcess
 from support.replica_views import master_of, wait_master
 
@@ -41,6 +45,7 @@ class ReplicaProcesses:
             stack.callback(replica.kill)
             replica.start()
         self.view = ReplicaGroup()
+        self._folder = folder
 
     async def wait_master(self, epoch: int, members: int = 3) -> ServerProcess:
         """Wait for the master of ``epoch`` or later, and for the size of the in-sync set."""
@@ -50,3 +55,15 @@ class ReplicaProcesses:
     def log_of(self, name: str) -> str:
         """Return what a replica has logged."""
         return (self.folder / f"{name}.log").read_text()
+
+    async def cluster(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run ``litemq cluster`` while this process goes on."""
+        environment = {"LITEMQ_URL": f"litemq://{self.nameserver.address}"}
+        return await asyncio.to_thread(
+            litemq, "cluster", *arguments, cwd=self.folder, check=False, environment=environment
+        )
+
+    async def status(self) -> dict[str, Any]:
+        """Return the state of the group according to ``litemq cluster status``."""
+        (group,) = json.loads((await self.cluster("status", "--format", "json")).stdout)["replica_groups"]
+        return dict(group)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from litemq.client.config import ClientConfig
 from litemq.client.engine.archives import ArchivedQueue, ArchiveInfo
 from litemq.client.engine.engine import BrokerInfo, Engine, TopicInfo, WhyInfo
-from litemq.client.engine.replicas import MasterSwitch, ReplicaGroupInfo
+from litemq.client.engine.replicas import GroupRecovery, MasterSwitch, ReplicaGroupInfo
 from litemq.client.engine.topics import CheckSettings, topic_changes, topic_settings
 from litemq.client.group_admin import GroupAdmin
 from litemq.client.messages.detached import DetachedSource
@@ -230,6 +230,48 @@ class AsyncAdmin(GroupAdmin):
             NetworkError: A server cannot be reached.
         """
         return await self._engine.switch_master(group, replica)
+
+    async def plan_recovery(self, group: str) -> GroupRecovery:
+        """Return what ``recover_group`` would do. It changes nothing.
+
+        Args:
+            group: The ``broker_name`` of the group.
+
+        Raises:
+            InvalidArgumentError: There is no such group.
+            ChangeRefusedError: The facts of the group are not lost, or its last master may still
+                write.
+            NetworkError: No NameServer can be reached.
+        """
+        return await self._engine.recover_group(group, applies=False, forces=False)
+
+    async def recover_group(self, group: str, *, force: bool = False) -> GroupRecovery:
+        """Store new facts of a group whose facts are lost, by the logs of its replicas.
+
+        Args:
+            group: The ``broker_name`` of the group.
+            force: Go on although replicas are missing. Acknowledged messages that only they have
+                are lost then.
+
+        Raises:
+            InvalidArgumentError: There is no such group.
+            ChangeRefusedError: As for ``plan_recovery``, or replicas are missing.
+            NetworkError: No NameServer can be reached.
+        """
+        return await self._engine.recover_group(group, applies=True, forces=force)
+
+    async def elect_unclean(self, group: ReplicaGroupInfo, replica: str) -> ReplicaGroupInfo:
+        """Make a replica the master of a group, although it may lack acknowledged messages.
+
+        Args:
+            group: The group, as ``replica_groups`` has returned it. It must not have changed.
+            replica: The ``broker_id`` of the next master.
+
+        Raises:
+            ChangeRefusedError: The group has a master or can elect one, or the replica is silent.
+            NetworkError: No NameServer can be reached.
+        """
+        return await self._engine.elect_unclean(group.name, replica, group.revision)
 
     async def find(self, topic: str, key: str, *, most: int = 32) -> list[Message]:
         """Return the messages with a key or a message id, oldest first.

@@ -10,26 +10,35 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
 from litemq.clock import Clock
 from litemq.errors import (
-    ChangeOutcomeUnknownError,
     ChangeRefusedError,
-    ClusterStoreUnavailableError,
+    GroupFactsLostError,
     InvalidArgumentError,
     LiteMQError,
     OverloadedError,
     ProtocolError,
 )
-from litemq.nameserver.cluster_store.groups import MAX_GROUPS, STORE_ID_BYTES, GroupFact, GroupState, GroupStore
+from litemq.nameserver.cluster_store.groups import MAX_GROUPS, GroupFact, GroupState, GroupStore
 from litemq.nameserver.config import NameServerLimits
-from litemq.nameserver.election import MAX_CLOCK_DEVIATION_MS, NoMaster, elect_master
-from litemq.nameserver.election import ReplicaReport as Candidate
+from litemq.nameserver.election import MAX_CLOCK_DEVIATION_MS, NoMaster, Obstacle, elect_master
+from litemq.nameserver.operator_requests import OperatorRequests
+from litemq.nameserver.reported_group import (
+    MAX_REPLICAS,
+    Caller,
+    ReportedGroup,
+    ReportedReplica,
+    address_of,
+    check_report,
+    view_of,
+)
+from litemq.nameserver.store_health import StoreHealth
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     ChangeInSyncRequest,
@@ -37,8 +46,6 @@ from litemq.proto.wire_pb2 import (
     Opcode,
     RenewMasterAnswer,
     RenewMasterRequest,
-    ReplicaFacts,
-    ReplicaGroup,
     ReplicaGroupsAnswer,
     ReplicaReport,
 )
@@ -46,45 +53,10 @@ from litemq.types import check_name
 
 __all__ = ["ReplicaGroups"]
 
-_MAX_REPLICAS: Final = 64  # of a group, with those that are gone
 _MAX_WAIT_MS: Final = 30_000
-_MAX_HOST: Final = 253
 _STORE_CHECK_MS: Final = 2_000
 _MS: Final = 1_000_000
 _LOG = logging.getLogger(__name__)
-
-
-class Caller(Protocol):
-    """The sender of requests: one connection."""
-
-    def answer(self, frame: Frame, header: bytes) -> None:
-        """Answer a request with ``header``."""
-
-    def refuse(self, frame: Frame, error: LiteMQError) -> None:
-        """Answer a request with ``error``."""
-
-
-class _Replica:
-    """A replica's last report."""
-
-    def __init__(self, report: ReplicaReport, heard_at: int, deviation_ms: int) -> None:
-        self.report = report
-        self.heard_at = heard_at
-        self.deviation_ms = deviation_ms
-        self.is_stopping = report.is_stopping
-
-
-class _Group:
-    """A group: its facts, the reports of its replicas, and those who wait for a change."""
-
-    def __init__(self, name: str, version: int) -> None:
-        self.name = name
-        self.version = version
-        self.state: GroupState | None = None
-        self.replicas: dict[bytes, _Replica] = {}
-        self.waiting: dict[asyncio.TimerHandle, tuple[Caller, Frame]] = {}
-        self.obstacle = ""
-        self.is_changing = False
 
 
 class ReplicaGroups:
@@ -97,9 +69,9 @@ class ReplicaGroups:
         self._loop = asyncio.get_running_loop()
         self._since = clock.elapsed_ns()  # what was said before, this NameServer has not heard
         self._versions = time.time_ns()  # differs from those of an earlier process
-        self._groups: dict[str, _Group] = {}
-        self._store_problem = ""  # why the store does not answer
-        self._store_asked_at = 0
+        self._groups: dict[str, ReportedGroup] = {}
+        self._health = StoreHealth(store)
+        self._store_checked_at = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._services: dict[int, Callable[[Caller, Frame], Coroutine[Any, Any, bytes | None]]] = {
             Opcode.REPORT_REPLICA: self._report,
@@ -107,6 +79,7 @@ class ReplicaGroups:
             Opcode.CHANGE_IN_SYNC: self._change,
             Opcode.LIST_REPLICA_GROUPS: self._list,
             Opcode.HAND_OVER: self._hand_over,
+            **OperatorRequests(store, limits, clock, self._groups).services,
         }
 
     @property
@@ -121,6 +94,7 @@ class ReplicaGroups:
             known = group.state
             if known is None or known != state:
                 group.state = state
+                group.lost_since = None
                 if state.is_leased:
                     group.obstacle = ""
                 self._changed(group)
@@ -130,10 +104,10 @@ class ReplicaGroups:
         """Elect the masters that are missing. The process calls it regularly."""
         for group in self._groups.values():
             self._consider(group)
-        since_asked_ms = (self._clock.elapsed_ns() - self._store_asked_at) // _MS
-        if self._groups and since_asked_ms >= _STORE_CHECK_MS:
-            self._store_asked_at = self._clock.elapsed_ns()
-            self._start(self._check_store(next(iter(self._groups))))
+        now = self._clock.elapsed_ns()
+        if self._groups and now - self._store_checked_at >= _STORE_CHECK_MS * _MS:
+            self._store_checked_at = now
+            self._start(self._health.check(next(iter(self._groups))))
 
     def handle(self, caller: Caller, frame: Frame) -> None:
         """Answer a request, which may take a while."""
@@ -177,33 +151,33 @@ class ReplicaGroups:
 
     async def _report(self, caller: Caller, frame: Frame) -> bytes | None:
         report = ReplicaReport.FromString(frame.header)
-        _check_report(report)
+        check_report(report)
         group = self._group(report.group)
         now = self._clock.elapsed_ns()
         known = group.replicas.get(report.store_id)
         deviation = report.wall_ms - self._clock.wall_ms()
         self._forget_replaced(group, report)
-        if known is None and len(group.replicas) >= _MAX_REPLICAS:
-            raise OverloadedError(f"group {group.name} has {_MAX_REPLICAS} replicas already", 1000)
-        group.replicas[report.store_id] = _Replica(report, now, deviation)
-        if known is None or not self._is_alive(known, now) or _address(known.report) != _address(report):
+        if known is None and len(group.replicas) >= MAX_REPLICAS:
+            raise OverloadedError(f"group {group.name} has {MAX_REPLICAS} replicas already", 1000)
+        group.replicas[report.store_id] = ReportedReplica(report, now, deviation)
+        if known is None or not group.is_alive(known, now) or address_of(known.report) != address_of(report):
             self._changed(group)
         if group.state is None and not group.is_changing:
             self._begin(group, report)
         self._consider(group)
         if report.known_version != group.version or not report.wait_ms:
-            return self._view(group).SerializeToString()
+            return self._view(group)
         wait_s = min(report.wait_ms, _MAX_WAIT_MS) / 1000
         timer: asyncio.TimerHandle
         timer = self._loop.call_later(wait_s, lambda: self._end_wait(group, timer))
         group.waiting[timer] = caller, frame
         return None
 
-    def _forget_replaced(self, group: _Group, report: ReplicaReport) -> None:
+    def _forget_replaced(self, group: ReportedGroup, report: ReplicaReport) -> None:
         """A broker has one data directory: one with a wiped disk is a new replica."""
         for store_id, other in list(group.replicas.items()):
             if store_id != report.store_id and other.report.broker_id == report.broker_id:
-                if self._is_alive(other, self._clock.elapsed_ns()) and _address(other.report) != _address(report):
+                if group.is_alive(other, self._clock.elapsed_ns()) and address_of(other.report) != address_of(report):
                     raise InvalidArgumentError(
                         f"group {group.name}: the broker_id {report.broker_id} is taken by the broker at "
                         f"{other.report.host}:{other.report.port}. Set a unique broker_id for each replica"
@@ -217,26 +191,26 @@ class ReplicaGroups:
             known = self._group(name).replicas.get(asked.store_id)
             if known is not None:
                 known.is_stopping = True  # its next report says so, too
-            with self._asking_store():
+            with self._health.asking():
                 await self._store.release(name, asked.epoch, asked.store_id)
             return RenewMasterAnswer().SerializeToString()
-        with self._asking_store():
+        with self._health.asking():
             lease_ms = await self._store.renew(name, asked.epoch, asked.store_id)
         return RenewMasterAnswer(lease_ms=lease_ms).SerializeToString()
 
     async def _change(self, _caller: Caller, frame: Frame) -> bytes:
         asked = ChangeInSyncRequest.FromString(frame.header)
         fact = await self._fact_of(asked)
-        with self._asking_store():
+        with self._health.asking():
             after = await self._store.change(fact, replace(fact, members=frozenset(asked.members)))
-        return _view_of(GroupState(after, is_leased=True)).SerializeToString()
+        return view_of(GroupState(after, is_leased=True)).SerializeToString()
 
     async def _hand_over(self, _caller: Caller, frame: Frame) -> bytes:
         """Begin the next epoch for a master that has stopped, with its successor as the master."""
         asked = HandOverRequest.FromString(frame.header)
         fact = await self._fact_of(asked)
         successor = self._group(fact.name).replicas.get(asked.successor)
-        if successor is None or not self._is_alive(successor, self._clock.elapsed_ns()):
+        if successor is None or not self._group(fact.name).is_alive(successor, self._clock.elapsed_ns()):
             raise ChangeRefusedError(f"group {fact.name}: the next master does not report to this NameServer", None)
         if asked.successor not in fact.members:
             raise ChangeRefusedError(f"group {fact.name}: {successor.report.broker_id} is not in sync", None)
@@ -247,14 +221,14 @@ class ReplicaGroups:
                 None,
             )
         after = replace(fact, epoch=fact.epoch + 1, holder=asked.successor)
-        with self._asking_store():
+        with self._health.asking():
             after = await self._store.hand_over(fact, after, self._limits.master_lease_ms)
         _LOG.warning("group %s: %s is the master of epoch %d", fact.name, successor.report.broker_id, after.epoch)
-        return _view_of(GroupState(after, is_leased=True)).SerializeToString()
+        return view_of(GroupState(after, is_leased=True)).SerializeToString()
 
     async def _fact_of(self, asked: ChangeInSyncRequest | HandOverRequest) -> GroupFact:
         """Return the fact of a group, or raise unless it is the one that its master knows."""
-        with self._asking_store():
+        with self._health.asking():
             state = await self._store.read(check_name(asked.group, "group"))
         if state is None:
             raise ChangeRefusedError(f"group {asked.group} is not in the cluster store", None)
@@ -267,54 +241,54 @@ class ReplicaGroups:
         return fact
 
     async def _list(self, _caller: Caller, _frame: Frame) -> bytes:
-        views = [self._view(self._groups[name]) for name in sorted(self._groups)]
+        now, problem = self._clock.elapsed_ns(), self._health.problem
+        views = [self._groups[name].view(now, problem) for name in sorted(self._groups)]
         return ReplicaGroupsAnswer(groups=views).SerializeToString()
 
     # Elections ------------------------------------------------------------------------------------
 
-    def _begin(self, group: _Group, report: ReplicaReport) -> None:
+    def _begin(self, group: ReportedGroup, report: ReplicaReport) -> None:
         """Create the facts of a new group, once all of its replicas have reported."""
-        now = self._clock.elapsed_ns()
-        alive = [each.report for each in group.replicas.values() if self._is_alive(each, now)]
+        alive = group.alive(self._clock.elapsed_ns())
         grown = [each.broker_id for each in alive if each.last_epoch or each.cannot_open]
         if not grown and len(alive) < report.replicas:
-            self._set_obstacle(
-                group, f"{len(alive)} of {report.replicas} replicas have started: the group begins with all of them"
-            )
+            started = f"{len(alive)} of {report.replicas} replicas have started: the group begins with all of them"
+            self._set_obstacle(group, started)
             return
         members = frozenset(each.store_id for each in alive)
         fact = GroupFact(group.name, 0, b"", members, report.min_in_sync, report.segment_bytes)
         group.is_changing = True
         self._start(self._check_lost(group, sorted(grown)) if grown else self._create(group, fact))
 
-    async def _check_lost(self, group: _Group, grown: list[str]) -> None:
+    async def _check_lost(self, group: ReportedGroup, grown: list[str]) -> None:
         """Say that the store lost a group whose replicas ``grown`` have records, if it says so."""
         try:
-            with self._asking_store():
+            with self._health.asking():
                 state = await self._store.read(group.name)
             if state is None:
-                self._set_obstacle(
+                self._note_obstacle(
                     group,
                     f"the cluster store does not know this group, but {', '.join(grown)} has records. "
                     f"Run `litemq cluster recover {group.name}`",
+                    is_lost=True,
                 )
         except LiteMQError as error:
-            self._set_obstacle(group, str(error))
+            self._note_obstacle(group, str(error), is_lost=isinstance(error, GroupFactsLostError))
         finally:
             group.is_changing = False
 
-    async def _create(self, group: _Group, fact: GroupFact) -> None:
+    async def _create(self, group: ReportedGroup, fact: GroupFact) -> None:
         try:
-            with self._asking_store():
+            with self._health.asking():
                 await self._store.create(fact)
         except ChangeRefusedError as error:  # another NameServer was faster
             _LOG.debug("%s", error)
         except LiteMQError as error:
-            self._note_obstacle(group, str(error))
+            self._note_obstacle(group, str(error), is_lost=isinstance(error, GroupFactsLostError))
         finally:
             group.is_changing = False
 
-    def _consider(self, group: _Group) -> None:
+    def _consider(self, group: ReportedGroup) -> None:
         """Elect a master if the group has no lease, unless an election is in progress."""
         listening_ms = (self._clock.elapsed_ns() - self._since) // _MS
         is_leaderless = group.state is not None and not group.state.is_leased
@@ -322,31 +296,21 @@ class ReplicaGroups:
             group.is_changing = True
             self._start(self._elect(group))
 
-    async def _elect(self, group: _Group) -> None:
+    async def _elect(self, group: ReportedGroup) -> None:
         try:
-            with self._asking_store():
+            with self._health.asking():
                 state = await self._store.read(group.name)
             if state is None or state.is_leased:
                 return
             now = self._clock.elapsed_ns()
-            candidates = [
-                Candidate(
-                    store_id,
-                    each.report.last_epoch,
-                    each.report.log_end,
-                    each.report.priority,
-                    each.deviation_ms,
-                    self._is_alive(each, now, is_last_master=store_id == state.fact.holder)
-                    and not each.report.cannot_open,
-                )
-                for store_id, each in group.replicas.items()
-            ]
-            outcome = elect_master(state.fact, candidates)
+            fact = state.fact
+            outcome = elect_master(group.with_settings(fact, now), group.candidates(now, last_master=fact.holder))
             if isinstance(outcome, NoMaster):
-                self._note_obstacle(group, outcome.explanation)
+                is_lost = outcome.obstacle is Obstacle.FACT_OUTDATED
+                self._note_obstacle(group, outcome.explanation, is_lost=is_lost)
                 return
-            with self._asking_store():
-                elected = await self._store.elect(state.fact, outcome, self._limits.master_lease_ms)
+            with self._health.asking():
+                elected = await self._store.elect(fact, outcome, self._limits.master_lease_ms)
             master = group.replicas[elected.holder].report
             _LOG.warning("group %s: %s is the master of epoch %d", group.name, master.broker_id, elected.epoch)
         except ChangeRefusedError as error:  # another NameServer was faster
@@ -356,11 +320,13 @@ class ReplicaGroups:
         finally:
             group.is_changing = False
 
-    def _note_obstacle(self, group: _Group, obstacle: str) -> None:
+    def _note_obstacle(self, group: ReportedGroup, obstacle: str, *, is_lost: bool = False) -> None:
+        if is_lost and group.lost_since is None:
+            group.lost_since = self._clock.elapsed_ns()
         if self._set_obstacle(group, obstacle):
             _LOG.warning("group %s has no master: %s", group.name, obstacle)
 
-    def _set_obstacle(self, group: _Group, obstacle: str) -> bool:
+    def _set_obstacle(self, group: ReportedGroup, obstacle: str) -> bool:
         """Publish why ``group`` has no master; return whether that is new."""
         is_new = obstacle != group.obstacle
         if is_new:
@@ -368,118 +334,32 @@ class ReplicaGroups:
             self._changed(group)
         return is_new
 
-    # The store ------------------------------------------------------------------------------------
-
-    async def _check_store(self, name: str) -> None:
-        """Read a group, to learn whether the store answers."""
-        with contextlib.suppress(LiteMQError), self._asking_store():
-            await self._store.read(name)
-
-    @contextlib.contextmanager
-    def _asking_store(self) -> Iterator[None]:
-        """Note whether the store answers the request in this block."""
-        problem = ""
-        try:
-            yield
-        except (ClusterStoreUnavailableError, ChangeOutcomeUnknownError) as error:
-            problem = f"the cluster store does not answer, so no master can be elected or stay: {error}"
-            raise
-        except asyncio.CancelledError:
-            problem = self._store_problem
-            raise
-        finally:
-            if problem and not self._store_problem:
-                _LOG.error("%s", problem)
-            elif self._store_problem and not problem:
-                _LOG.warning("the cluster store answers again")
-            self._store_problem = problem
-
-    def _is_alive(self, replica: _Replica, now: int, *, is_last_master: bool = False) -> bool:
-        silence_ms = self._limits.replica_silence_ms
-        if is_last_master:  # it did not renew a lease that may be shorter: a report before that says little
-            silence_ms = min(silence_ms, self._limits.master_lease_ms // 2)
-        return not replica.is_stopping and now - replica.heard_at <= silence_ms * _MS
-
     # Answers --------------------------------------------------------------------------------------
 
-    def _group(self, name: str) -> _Group:
+    def _group(self, name: str) -> ReportedGroup:
         group = self._groups.get(name)
         if group is None:
             if len(self._groups) >= MAX_GROUPS:
                 raise OverloadedError(f"this NameServer has {MAX_GROUPS} groups already", 1000)
-            group = self._groups[name] = _Group(name, self._next_version())
+            group = self._groups[name] = ReportedGroup(name, self._next_version(), self._limits)
         return group
 
     def _next_version(self) -> int:
         self._versions += 1
         return self._versions
 
-    def _changed(self, group: _Group) -> None:
+    def _changed(self, group: ReportedGroup) -> None:
         """Answer all who wait for a change of ``group``."""
         group.version = self._next_version()
-        view = self._view(group).SerializeToString()
+        view = self._view(group)
         for timer, (caller, frame) in group.waiting.items():
             timer.cancel()
             caller.answer(frame, view)
         group.waiting.clear()
 
-    def _end_wait(self, group: _Group, timer: asyncio.TimerHandle) -> None:
+    def _end_wait(self, group: ReportedGroup, timer: asyncio.TimerHandle) -> None:
         caller, frame = group.waiting.pop(timer)
-        caller.answer(frame, self._view(group).SerializeToString())
+        caller.answer(frame, self._view(group))
 
-    def _view(self, group: _Group) -> ReplicaGroup:
-        view = ReplicaGroup() if group.state is None else _view_of(group.state)
-        now = self._clock.elapsed_ns()
-        view.name, view.version = group.name, group.version
-        view.obstacle = self._store_problem or ("" if view.is_leased else group.obstacle)
-        view.configured = max((each.report.replicas for each in group.replicas.values()), default=0)
-        for store_id, each in sorted(group.replicas.items(), key=lambda item: item[1].report.broker_id):
-            report = each.report
-            view.replicas.append(
-                ReplicaFacts(
-                    store_id=store_id,
-                    broker_id=report.broker_id,
-                    host=report.host,
-                    port=report.port,
-                    last_epoch=report.last_epoch,
-                    log_end=report.log_end,
-                    alive=self._is_alive(each, now),
-                    heard_ms_ago=(now - each.heard_at) // _MS,
-                    damaged_stretches=report.damaged_stretches,
-                )
-            )
-        return view
-
-
-def _view_of(state: GroupState) -> ReplicaGroup:
-    fact = state.fact
-    return ReplicaGroup(
-        name=fact.name,
-        epoch=fact.epoch,
-        holder=fact.holder,
-        members=sorted(fact.members),
-        min_in_sync=fact.min_in_sync,
-        segment_bytes=fact.segment_bytes,
-        revision=fact.revision,
-        is_leased=state.is_leased,
-    )
-
-
-def _address(report: ReplicaReport) -> tuple[str, int]:
-    return report.host, report.port
-
-
-def _check_report(report: ReplicaReport) -> None:
-    """Raise ``InvalidArgumentError`` if a field is out of range."""
-    check_name(report.group, "group")
-    check_name(report.broker_id, "broker_id")
-    if len(report.store_id) != STORE_ID_BYTES:
-        raise InvalidArgumentError(f"group {report.group}: a store id has {STORE_ID_BYTES} bytes")
-    if not report.host or len(report.host) > _MAX_HOST or not 1 <= report.port <= 65535:
-        raise InvalidArgumentError(f"group {report.group}: {report.host[:_MAX_HOST]!r}:{report.port} is no address")
-    if not 1 <= report.min_in_sync <= report.replicas <= _MAX_REPLICAS:
-        raise InvalidArgumentError(
-            f"group {report.group}: replicas={report.replicas}, min_in_sync={report.min_in_sync}: choose "
-            f"1 <= min_in_sync <= replicas <= {_MAX_REPLICAS}"
-        )
-    Candidate(report.store_id, report.last_epoch, report.log_end, report.priority)
+    def _view(self, group: ReportedGroup) -> bytes:
+        return group.view(self._clock.elapsed_ns(), self._health.problem).SerializeToString()

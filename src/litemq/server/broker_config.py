@@ -9,7 +9,7 @@ from typing import Final, Literal
 from litemq.errors import ConfigurationError, UnsupportedFeatureError
 from litemq.types import Durability
 
-__all__ = ["BrokerConfig", "check_address", "check_port"]
+__all__ = ["BrokerConfig", "check_address", "check_port", "loss_warning"]
 
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,127}", re.ASCII)
 _LARGEST_RECORD: Final = 64 << 20
@@ -180,6 +180,16 @@ def check_port(name: str, port: int) -> None:
     """Raise unless ``port`` is a valid port to listen on."""
     if not 0 <= port <= 65535:
         raise ConfigurationError(f"{name}={port}: choose 1 … 65535, or 0 for any free port")
+
+
+def loss_warning(replicas: int, min_in_sync: int) -> str:
+    """Say what the loss of a replica stops, in a group that needs all of them."""
+    return (
+        f"all of its {replicas} replicas must have a message (min_in_sync = {min_in_sync}). While one of them is down, "
+        "sends of durability 'replicas' are refused, and no new message can be read. To go on with "
+        f"{replicas - 1}, set replication.min_in_sync = {min_in_sync - 1} on each replica and restart it: then "
+        f"{'one disk is' if min_in_sync == 2 else 'fewer disks are'} enough for an acknowledgement. Or add a replica"
+    )
 
 
 def check_address(name: str, address: str) -> tuple[str, int]:

@@ -48,13 +48,21 @@ class LogCopy:
     """
 
     def __init__(
-        self, directory: Path, config: StoreConfig, clock: Clock, log_start: int, *, disk: Disk = DISK
+        self,
+        directory: Path,
+        config: StoreConfig,
+        clock: Clock,
+        log_start: int,
+        differs_from: int | None = None,
+        *,
+        disk: Disk = DISK,
     ) -> None:
         """Begin a copy in ``directory``, or continue the one that is there.
 
         ``log_start`` is the start of the master's log. If the copy ends before it, is damaged or
         has segments of another size, begin again. If the directory has a log of its own, remove it,
-        but keep its unconfirmed records in ``cut-off-…``. The directory keeps its ``store_id``.
+        but keep its unconfirmed records in ``cut-off-…``: or all records from ``differs_from`` on,
+        which the master lacks since an unclean election. The directory keeps its ``store_id``.
 
         Raises:
             InvalidArgumentError: ``log_start`` is not the start of a segment, or the directory has
@@ -67,30 +75,32 @@ class LogCopy:
         self._begun = b"%d\n" % config.segment_bytes
         self.bytes_cut = 0  # kept in cut-off-…
         if not self._marker.exists():
-            self._give_up_log(log_start)
+            self._give_up_log(log_start, differs_from)
         if not self._continue(log_start):
             self._begin(log_start)
 
     # Opening -------------------------------------------------------------------------------------
 
-    def _give_up_log(self, log_start: int) -> None:
-        """Mark the directory, after the unconfirmed records of its log are kept."""
+    def _give_up_log(self, log_start: int, differs_from: int | None) -> None:
+        """Mark the directory, after the records of its log that the master lacks are kept."""
         files = LogDirectory(self._directory, self._config, self._clock, disk=self._disk, is_replica=True)
         try:
             start, end = files.log.start, files.log.end
-            if start < end >= log_start:
+            if start < end >= log_start and differs_from is None:
                 raise InvalidArgumentError(
                     f"{self._directory} has a log that ends at {end}, and its master's log begins at {log_start}: "
                     "follow it"
                 )
-            self.bytes_cut = files.keep_from(max(files.confirmation.offset, start))
+            lost_from = files.confirmation.offset if differs_from is None else differs_from
+            self.bytes_cut = files.keep_from(max(lost_from, start))
             if start < end:
                 _LOG.warning(
-                    "%s: giving up the log %d … %d, since the master's log begins at %d; kept %d unconfirmed bytes",
+                    "%s: giving up the log %d … %d, since the master's log begins at %d%s; kept %d bytes that it lacks",
                     self._directory,
                     start,
                     end,
                     log_start,
+                    "" if differs_from is None else f" and differs from {differs_from} on",
                     self.bytes_cut,
                 )
             self._mark()

@@ -13,12 +13,13 @@ from litemq.proto.control_pb2 import Control, EpochStarted
 from litemq.storage.batches.batch import control_batch
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.following import LogFollower
-from litemq.storage.log.chunks import Chunk, read_chunk
+from litemq.storage.log.chunks import Chunk, check_chunk, read_chunk
 from litemq.storage.log.confirmation import GroupConfirmation
 from litemq.storage.log.epochs import Epoch
 from litemq.storage.log.flush import OnFlushed
 from litemq.storage.log.repair import Stretch, read_stretch
 from litemq.storage.log_repair import LogRepair
+from litemq.storage.projections.replay import decode_controls
 from litemq.storage.store import Appended
 from litemq.storage.store_parts import StoreParts
 
@@ -107,6 +108,18 @@ class ReplicaStore(DiskStore):
     def segment_bytes(self) -> int:
         """The size of a segment, which is the same on all replicas."""
         return self._parts.config.segment_bytes
+
+    def is_unclean_from(self, offset: int) -> bool:
+        """Return whether an epoch that begins at ``offset`` or later follows an unclean election.
+
+        The first record of an epoch says so. It may wait for the disk.
+        """
+        starts = [epoch.start_offset for epoch in self.epochs if epoch.start_offset >= max(offset, self.log_start)]
+        return any(
+            control.epoch_started.unclean
+            for start in starts
+            for _, control in decode_controls(check_chunk(*self.read_chunk(start, 1)))
+        )
 
     # Shipping ------------------------------------------------------------------------------------
 
@@ -201,17 +214,17 @@ class ReplicaStore(DiskStore):
 
     # Writing -------------------------------------------------------------------------------------
 
-    def begin_writing(self, epoch: int) -> Appended:
+    def begin_writing(self, epoch: int, *, unclean: bool = False) -> Appended:
         """Begin ``epoch`` as its master: from now on, this store appends its own records.
 
         The first one names the epoch and this store. Nothing may be confirmed before that record
-        is.
+        is. ``unclean``: this log may lack confirmed records.
         """
         parts, files = self._parts, self._parts.files
         with parts.writing:
             if not parts.follows or epoch <= files.epoch.number:
                 raise InvalidArgumentError(f"epoch {epoch} cannot begin: the log has epoch {files.epoch.number}")
-            control = Control(epoch_started=EpochStarted(epoch=epoch, store_id=self.store_id))
+            control = Control(epoch_started=EpochStarted(epoch=epoch, store_id=self.store_id, unclean=unclean))
             sizes = control_batch(control, self._clock.wall_ms()).columns.sizes
             files.begin_epoch(epoch, int(self._log.allocate(sizes)[0]), self.store_id.hex())
             parts.follows = False

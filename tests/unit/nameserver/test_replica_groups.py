@@ -20,12 +20,16 @@ from litemq.errors import (
 )
 from litemq.nameserver.cluster_store.embedded_groups import EmbeddedGroupStore
 from litemq.nameserver.config import NameServerLimits
+from litemq.nameserver.forced_changes import EPOCH_GAP
 from litemq.nameserver.replica_groups import ReplicaGroups
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     ChangeInSyncRequest,
+    ElectUncleanRequest,
     HandOverRequest,
     Opcode,
+    RecoverGroupAnswer,
+    RecoverGroupRequest,
     RenewMasterAnswer,
     RenewMasterRequest,
     ReplicaGroup,
@@ -108,6 +112,14 @@ class _Site:
         asked = HandOverRequest(group="orders", epoch=epoch, store_id=store_id, revision=revision, successor=successor)
         return ReplicaGroup.FromString(await self.ask(Opcode.HAND_OVER, asked.SerializeToString()))
 
+    async def recover(self, *, applies: bool = False, forces: bool = False) -> RecoverGroupAnswer:
+        asked = RecoverGroupRequest(group="orders", applies=applies, forces=forces)
+        return RecoverGroupAnswer.FromString(await self.ask(Opcode.RECOVER_GROUP, asked.SerializeToString()))
+
+    async def elect_unclean(self, replica: str, revision: int) -> ReplicaGroup:
+        asked = ElectUncleanRequest(group="orders", replica=replica, revision=revision)
+        return ReplicaGroup.FromString(await self.ask(Opcode.ELECT_UNCLEAN, asked.SerializeToString()))
+
     async def lose_lease(self, *alive: bytes, **fields: object) -> None:
         """Let the master's lease end, while ``alive`` report."""
         for _ in range(5):
@@ -159,7 +171,7 @@ async def test_a_group_with_records_that_the_store_does_not_know_waits_for_an_op
             patched.setattr(site.store, "read", _unreachable)
             for store_id in (A, B, C):
                 await site.report(store_id, last_epoch=3, log_end=1000)
-            await eventually(lambda: site.groups._store_problem)
+            await eventually(lambda: site.groups._health.problem)
             assert "recover" not in (await site.report(A, last_epoch=3)).obstacle
         group = site.groups._groups["orders"]
         await eventually(lambda: not group.is_changing)
@@ -300,6 +312,96 @@ async def test_a_replica_that_is_silent_or_not_in_sync_gets_no_hand_over(tmp_pat
 
 
 @on_loop
+async def test_lost_facts_are_recovered_once_the_last_master_cannot_write(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        with pytest.raises(InvalidArgumentError, match="knows no replicated group"):
+            await site.recover()
+        view = await site.report(A, last_epoch=3, log_end=100)
+        assert view.facts_lost
+        site.clock.advance(6.9)  # of its lease, and of the time after which a replica is silent
+        with pytest.raises(ChangeRefusedError, match=r"its last master may still write\. Try again in 1 s"):
+            await site.recover()
+        site.clock.advance(0.1)
+        await site.report(A, last_epoch=3, log_end=100)
+        await site.report(B, last_epoch=3, log_end=120)
+        with pytest.raises(ChangeRefusedError, match="only 2 of 3 replicas report"):
+            await site.recover(applies=True)
+        await site.report(C, last_epoch=2, log_end=200)
+        plan = await site.recover()
+        assert (list(plan.members), plan.epoch, plan.uncertainty, plan.is_applied) == ([B], 3 + EPOCH_GAP, "", False)
+        assert (await site.report(A, last_epoch=3, log_end=100)).revision == 0
+        assert (await site.recover(applies=True)).is_applied
+        with pytest.raises(ChangeRefusedError, match="its facts are not lost"):
+            await site.recover()
+        await site.lose_lease(A, B, last_epoch=3)
+        view = await site.master(A, B, epoch=4 + EPOCH_GAP, last_epoch=3)
+        assert (view.holder, list(view.members), view.unclean_epoch) == (B, [B], 0)
+        assert not view.facts_lost
+
+
+@on_loop
+async def test_outdated_facts_are_replaced_and_a_forced_recovery_is_unclean(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        await site.lose_lease(A, last_epoch=7, log_end=100)
+        while not (await site.report(A, last_epoch=7, log_end=100)).facts_lost:
+            site.groups.sweep()
+            await asyncio.sleep(0)
+        site.clock.advance(7)
+        await site.report(A, last_epoch=7, log_end=100)
+        await site.recover(applies=True, forces=True)
+        await site.lose_lease(A, last_epoch=7, log_end=100)
+        view = await site.master(A, epoch=8 + EPOCH_GAP, last_epoch=7, log_end=100)
+        assert (view.holder, list(view.members), view.unclean_epoch) == (A, [A], 7 + EPOCH_GAP)
+
+
+@on_loop
+async def test_a_new_group_waits_for_an_operator_if_the_store_may_have_known_it(tmp_path: Path) -> None:
+    (tmp_path / "groups.db").write_bytes(b"damaged")
+    async with _site(tmp_path) as site:
+        for store_id in (A, B, C):
+            view = await site.report(store_id)
+        assert "litemq cluster recover orders" in view.obstacle
+        assert view.facts_lost
+        site.clock.advance(7)
+        for store_id in (A, B, C):
+            await site.report(store_id)
+        assert len((await site.recover(applies=True)).members) == 3
+
+
+@on_loop
+async def test_an_operator_may_force_a_master_if_none_can_be_elected(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+        view = await site.change(1, C, view.revision, B, C)
+        with pytest.raises(ChangeRefusedError, match="may still have a master"):
+            await site.elect_unclean("a", view.revision)
+        await site.lose_lease(A, last_epoch=1)
+        with pytest.raises(ChangeRefusedError, match="has changed: look at it again"):
+            await site.elect_unclean("a", view.revision - 1)
+        with pytest.raises(ChangeRefusedError, match="'b' does not report"):
+            await site.elect_unclean("b", view.revision)
+        after = await site.elect_unclean("a", view.revision)
+        assert (after.epoch, after.holder, list(after.members), after.unclean_epoch) == (2, A, [A], 2)
+        assert await site.renew(2, A) == 5000
+        # The mark stays: the master may end before it has begun its epoch.
+        await site.renew(2, A, releases=True)
+        assert (await site.master(A, epoch=3, last_epoch=1)).unclean_epoch == 2
+
+
+@on_loop
+async def test_an_election_takes_the_setting_of_the_live_replicas(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        await site.lose_lease(A, last_epoch=1, min_in_sync=1)
+        view = await site.master(A, epoch=2, last_epoch=1, min_in_sync=1)
+        assert (view.min_in_sync, list(view.members)) == (1, [A])
+        await site.report(B, last_epoch=1, min_in_sync=2)  # a restart of all replicas in turn is not complete
+        await site.lose_lease(A, B, last_epoch=1)
+        assert (await site.report(A, last_epoch=1, min_in_sync=1)).min_in_sync == 1
+
+
+@on_loop
 async def test_invalid_reports_are_refused(tmp_path: Path) -> None:
     async with _site(tmp_path) as site:
         for fields in (
@@ -359,13 +461,13 @@ async def test_a_store_that_does_not_answer_is_noticed_also_while_a_group_has_a_
             patched.setattr(site.store, "read", _unreachable)
             site.clock.advance(3)
             site.groups.sweep()
-            await eventually(lambda: site.groups._store_problem)
+            await eventually(lambda: site.groups._health.problem)
             view = await site.report(A)
             assert view.obstacle.startswith("the cluster store does not answer")
             assert view.is_leased  # routes and views are served as before
         site.clock.advance(3)
         site.groups.sweep()
-        await eventually(lambda: not site.groups._store_problem)
+        await eventually(lambda: not site.groups._health.problem)
         assert "does not answer" not in (await site.report(A)).obstacle
 
 

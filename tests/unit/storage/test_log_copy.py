@@ -481,3 +481,34 @@ def test_a_copy_agrees_after_any_order_of_events(tmp_path: Path) -> None:
         for what, count in group.counts.items():
             total[what] = total.get(what, 0) + count
     assert min(total.values()) > 20, total
+
+
+def test_after_an_unclean_election_confirmed_records_are_kept_aside_and_the_log_is_copied(tmp_path: Path) -> None:
+    former, behind, copied = (open_replica(tmp_path / name, CONFIG, FakeClock()) for name in ("a", "b", "copy"))
+    former.begin_writing(1)
+    _send(former, 5)
+    for store in (behind, copied):
+        ship(former, store, 5000)
+    common = former.log_end
+    _send(former, 60)  # more than a segment
+    ship(former, copied, 5000)
+    for store in (former, copied, behind):
+        confirm_all(store)
+    lost = [bytes(copied._log.read(common, CONFIG.segment_bytes)), copied.log_end]
+    copied.close()
+    behind.begin_writing(2, unclean=True)
+    _send(behind, 10, queue=1)
+    confirm_all(behind)
+    with pytest.raises(InvalidArgumentError, match="follow it"):
+        _copy(tmp_path, 0)
+    copy = LogCopy(tmp_path / "copy", CONFIG, FakeClock(), 0, common, disk=QuickDisk())
+    first, *others = sorted((tmp_path / "copy").glob("cut-off-*"))
+    assert first.read_bytes() == lost[0]
+    assert others
+    assert copy.bytes_cut == sum(path.stat().st_size for path in (first, *others))
+    _crash(copy)  # the next start continues
+    copy = _copy(tmp_path, 0)
+    follower = _finish(behind, copy)
+    assert sorted((tmp_path / "copy").glob("cut-off-*")) == [first, *others]
+    for store in (former, behind, follower):
+        store.abandon()

@@ -421,3 +421,22 @@ def test_replicas_agree_after_any_order_of_events(tmp_path: Path) -> None:
         for what, count in pair.counts.items():
             total[what] = total.get(what, 0) + count
     assert min(total.values()) > 20, total
+
+
+def test_the_first_record_of_an_epoch_says_that_an_unclean_election_came_before(tmp_path: Path) -> None:
+    store = open_replica(tmp_path / "a", CONFIG, FakeClock())
+    first = store.begin_writing(1).end
+    _send(store, b"one")
+    second = store.log_end
+    store.stop_writing(LEFT)
+    store.begin_writing(2, unclean=True)
+    _send(store, b"two")
+    assert store.is_unclean_from(0)
+    assert store.is_unclean_from(first)
+    assert store.is_unclean_from(second)
+    assert not store.is_unclean_from(second + 1)
+    follower = open_replica(tmp_path / "b", CONFIG, FakeClock())
+    ship(store, follower, 1 << 20)  # the log has it, so every later master knows it
+    assert follower.is_unclean_from(second)
+    for each in (store, follower):
+        each.abandon()

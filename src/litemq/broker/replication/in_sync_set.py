@@ -111,8 +111,11 @@ class InSyncTracker:
     def confirmed(self, own_flushed: int) -> int | None:
         """Return the offset below which everything is confirmed.
 
-        Return ``None`` while a member is away, or has not flushed the record that begins the epoch.
+        Return ``None`` while a member is away, or has not flushed the record that begins the epoch,
+        or while the set is too small, as after an unclean election.
         """
+        if len(self.current.members) < self._min_in_sync:
+            return None
         reached = own_flushed
         for store in self.counted:
             if store != self._me:

@@ -34,10 +34,14 @@ _TIMEOUT_S: Final = 5.0  # of the master, beyond ``_WAIT_MS``
 
 
 class CopyNeeded(NamedTuple):
-    """The log cannot be continued: a copy of the master's has to replace it."""
+    """The log cannot be continued: a copy of the master's has to replace it.
+
+    After an unclean election, confirmed records from ``differs_from`` on are given up.
+    """
 
     log_start: int
     segment_bytes: int
+    differs_from: int | None = None
 
 
 class LogSession:
@@ -64,8 +68,9 @@ class LogSession:
             NetworkError: The connection failed.
         """
         begun = await self._begin()
-        if begun.must_copy:
-            return CopyNeeded(begun.log_start, begun.segment_bytes)
+        gives_up = begun.is_unclean and begun.begin < self._store.confirm_offset
+        if begun.must_copy or gives_up:
+            return CopyNeeded(begun.log_start, begun.segment_bytes, begun.begin if gives_up else None)
         fetches = deque(self._fetch() for _ in range(_IN_FLIGHT))
         try:
             while True:
@@ -99,7 +104,8 @@ class LogSession:
                 f"the segments of the group {self._group} have {begun.segment_bytes} bytes, not "
                 f"{store.segment_bytes}: set storage.file_size = {begun.segment_bytes}"
             )
-        if not begun.must_copy and begun.begin < store.log_end:
+        gives_up = begun.is_unclean and begun.begin < store.confirm_offset
+        if not begun.must_copy and not gives_up and begun.begin < store.log_end:
             await uninterrupted(partial(store.cut, begun.begin))
         self._number = begun.session
         return begun

@@ -142,6 +142,7 @@ class Shipping:
             segment_bytes=store.segment_bytes,
             confirm=store.confirm_offset,
             must_copy=must_copy and not asked.copies,
+            is_unclean=begin < asked.log_end and store.is_unclean_from(begin),
         )
         if not answer.must_copy:
             self._sessions[number] = _Session(caller, number, asked.store_id, begin, copies=asked.copies)

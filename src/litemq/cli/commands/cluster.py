@@ -10,21 +10,24 @@ import typer
 
 from litemq.cli.connecting import ClientFile, Url, client_settings, with_client
 from litemq.cli.nouns import new_noun
+from litemq.cli.options import Yes
 from litemq.cli.partial import accept_partial, note_missing, note_problems
 from litemq.cli.rendering.brokers import BROKER_COLUMNS, broker_row
 from litemq.cli.rendering.output import Format, OutputFormat, counted, plain, write_rows, write_value
+from litemq.cli.rendering.replica_losses import NOT_DONE, write_losses, write_recovery
 from litemq.cli.rendering.replicas import REPLICA_COLUMNS, group_value, replica_rows
-from litemq.errors import LiteMQError
+from litemq.errors import InvalidArgumentError, LiteMQError
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
-    from litemq.client.engine.replicas import MasterSwitch
+    from litemq.client.engine.replicas import GroupRecovery, MasterSwitch
 
 __all__ = ["app"]
 
 app = new_noun("cluster")
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group: the broker_name of its replicas.")]
+Force = Annotated[bool, typer.Option("--force", help="Go on although replicas are missing.", allow_from_autoenv=False)]
 
 _NAMESERVER_MS: Final = 1_000  # how long to wait for one NameServer
 
@@ -38,8 +41,10 @@ def cluster() -> None:
 def status(url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
     """Show NameServers, brokers, replicas, and totals of topics, groups, lag and dead letters.
 
-    Exits with 8 if a NameServer or a broker does not answer, a replicated group has no master, a
-    replica is missing or not in sync, or a NameServer does not reach its cluster store.
+    For a replica, lag is the part of the master's log in bytes that it lacks, and bytes_cut the
+    part of its own that its masters lacked. Exits with 8 if a NameServer or a broker does not
+    answer, a replicated group has no master, a replica is missing or not in sync, or a NameServer
+    does not reach its cluster store.
     """
     address, settings = client_settings(url, config)
 
@@ -109,6 +114,64 @@ def switch(
         f"{done.former} handed group {done.group} over to {done.master}, the master of epoch {done.epoch}; "
         f"requests paused for {done.pause_ms:.0f} ms\n"
     )
+
+
+@app.command("recover")
+def recover(
+    group: Group,
+    yes: Yes = False,
+    force: Force = False,
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Make new facts for a group after the NameServers have lost them: its epoch and in-sync set.
+
+    Without --yes, only shows the plan and exits with 1. All replicas of the group should run: then
+    the one with the latest record has every acknowledged message.
+    """
+
+    async def use(mq: AsyncClient) -> GroupRecovery:
+        return await (mq.admin.recover_group(group, force=force) if yes else mq.admin.plan_recovery(group))
+
+    write_recovery(with_client(url, config, use), output)
+    if not yes:
+        raise typer.Exit(1)
+
+
+@app.command("elect")
+def elect(
+    group: Group,
+    replica: Annotated[str, typer.Option("--replica", metavar="REPLICA", help="The next master.", show_default=False)],
+    unclean: Annotated[
+        bool, typer.Option("--unclean", help="Accept that acknowledged messages are lost.", allow_from_autoenv=False)
+    ] = False,
+    yes: Yes = False,
+    url: Url = None,
+    config: ClientFile = None,
+) -> None:
+    """Make a replica the master, although it may lack acknowledged messages.
+
+    For a group without a master, whose in-sync replicas cannot be started again. Without --yes,
+    only shows what would be lost and exits with 1.
+    """
+    if not unclean:
+        raise typer.BadParameter("groups elect their masters themselves; to lose messages, add --unclean")
+
+    async def use(mq: AsyncClient) -> None:
+        known = {each.name: each for each in await mq.admin.replica_groups()}
+        if group not in known:
+            raise InvalidArgumentError(f"there is no replicated group {group!r}: see `litemq cluster status`")
+        before = known[group]
+        write_losses(before, replica)
+        if yes:
+            elected = await mq.admin.elect_unclean(before, replica)
+            sys.stdout.write(f"\n{replica} is the master of epoch {elected.epoch}\n")
+
+    with_client(url, config, use)
+    if not yes:
+        sys.stdout.write(NOT_DONE)
+        raise typer.Exit(1)
 
 
 async def _nameservers(url: str, settings: dict[str, Any]) -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REPLICA_COLUMNS", "group_value", "replica_rows"]
 
-REPLICA_COLUMNS: Final = ("group", "epoch", "replica", "address", "role", "state", "log_end")
+REPLICA_COLUMNS: Final = ("group", "epoch", "replica", "address", "role", "state", "log_end", "lag", "bytes_cut")
 
 
 def group_value(group: ReplicaGroupInfo) -> dict[str, object]:
@@ -42,6 +42,8 @@ def _replica(replica: ReplicaInfo) -> dict[str, object]:
         "state": _state(replica),
         "log_end": replica.log_end,
         "damaged_stretches": replica.damaged_stretches,
+        "lag": replica.lag,
+        "bytes_cut": replica.bytes_cut,
     }
 
 

@@ -90,6 +90,7 @@ class ClusterEngine:
 
         replicas = ClusterReplicas(self._nameservers, self._connections, self._contacts, config)
         self.replica_groups, self.switch_master = replicas.groups, replicas.switch_master
+        self.recover_group, self.elect_unclean = replicas.recover_group, replicas.elect_unclean
 
         connections, routes = self._connections, self._routes
         self._groups = ClusterGroups(connections.ask)

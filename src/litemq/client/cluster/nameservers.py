@@ -7,6 +7,8 @@ import logging
 from collections.abc import Sequence
 from itertools import cycle
 
+from google.protobuf.message import Message as WireMessage
+
 from litemq.client.config import ClientConfig
 from litemq.client.engine.routes import BrokerAddress, Route
 from litemq.client.transport.channel import Connect
@@ -121,6 +123,10 @@ class NameServers:
         """Return all replicated groups that the NameServer knows."""
         answer = await self._ask(Opcode.LIST_REPLICA_GROUPS, b"", self._config.request_timeout_ms / 1000)
         return list(ReplicaGroupsAnswer.FromString(answer).groups)
+
+    async def ask(self, opcode: int, request: WireMessage) -> bytes:
+        """Send ``request`` to a NameServer, and return the header of its answer."""
+        return await self._ask(opcode, request.SerializeToString(), self._config.request_timeout_ms / 1000)
 
     def use_another(self) -> None:
         """Connect to the next NameServer, if there are several."""

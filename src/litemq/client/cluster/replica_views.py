@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from litemq.client.engine.replicas import ReplicaGroupInfo, ReplicaInfo
-from litemq.proto.wire_pb2 import ReplicaGroup
+from litemq.proto.wire_pb2 import ReplicaFacts, ReplicaGroup
 
-__all__ = ["describe_outage", "describe_replicas"]
+__all__ = ["describe_members", "describe_outage", "describe_replicas"]
 
 
 def describe_replicas(view: ReplicaGroup) -> ReplicaGroupInfo:
     """Return the group in ``view``."""
     members = frozenset(view.members)
-    replicas = tuple(
+    return ReplicaGroupInfo(
+        view.name,
+        view.epoch,
+        view.configured,
+        view.min_in_sync,
+        len(members),
+        describe_members(view.replicas, members, view.holder if view.is_leased else b""),
+        view.obstacle,
+        view.facts_lost,
+        view.revision,
+    )
+
+
+def describe_members(
+    replicas: Iterable[ReplicaFacts], members: frozenset[bytes], master: bytes
+) -> tuple[ReplicaInfo, ...]:
+    """Return ``replicas``. ``master`` is a store id; empty: there is none."""
+    replicas = list(replicas)
+    log_end = next((each.log_end for each in replicas if each.store_id == master), None)
+    return tuple(
         ReplicaInfo(
             each.broker_id,
             f"{each.host}:{each.port}",
-            view.is_leased and each.store_id == view.holder,
+            each.store_id == master,
             each.store_id in members,
             each.alive,
             each.last_epoch,
             each.log_end,
             each.heard_ms_ago,
             each.damaged_stretches,
+            each.store_id.hex(),
+            each.confirm,
+            None if log_end is None else max(0, log_end - each.log_end),
+            each.bytes_cut,
         )
-        for each in view.replicas
-    )
-    return ReplicaGroupInfo(
-        view.name, view.epoch, view.configured, view.min_in_sync, len(members), replicas, view.obstacle
+        for each in replicas
     )
 
 

@@ -8,11 +8,18 @@ from typing import Final
 from litemq.client.cluster.connections import BrokerConnections
 from litemq.client.cluster.contacts import BrokerContacts
 from litemq.client.cluster.nameservers import NameServers
-from litemq.client.cluster.replica_views import describe_replicas
+from litemq.client.cluster.replica_views import describe_members, describe_replicas
 from litemq.client.config import ClientConfig
-from litemq.client.engine.replicas import MasterSwitch, ReplicaGroupInfo
+from litemq.client.engine.replicas import GroupRecovery, MasterSwitch, ReplicaGroupInfo
 from litemq.errors import ChangeRefusedError, InvalidArgumentError, RequestTimeoutError
-from litemq.proto.wire_pb2 import Opcode, SwitchMasterAnswer, SwitchMasterRequest
+from litemq.proto.wire_pb2 import (
+    ElectUncleanRequest,
+    Opcode,
+    RecoverGroupAnswer,
+    RecoverGroupRequest,
+    SwitchMasterAnswer,
+    SwitchMasterRequest,
+)
 
 __all__ = ["ClusterReplicas"]
 
@@ -54,6 +61,28 @@ class ClusterReplicas:
         answer = SwitchMasterAnswer.FromString(await self._connections.ask(group, Opcode.SWITCH_MASTER, asked))
         waited_ms = await self._wait_registered(group, answer)
         return MasterSwitch(group, answer.former, answer.master, answer.epoch, answer.paused_us / 1000 + waited_ms)
+
+    async def recover_group(self, group: str, *, applies: bool, forces: bool) -> GroupRecovery:
+        """Store new facts of ``group``, or plan that."""
+        await self.group(group)
+        asked = RecoverGroupRequest(group=group, applies=applies, forces=forces)
+        answer = RecoverGroupAnswer.FromString(await self._nameservers.ask(Opcode.RECOVER_GROUP, asked))
+        replicas = describe_members(answer.replicas, frozenset(answer.members), b"")
+        return GroupRecovery(
+            group,
+            answer.epoch,
+            tuple(each.broker_id for each in replicas if each.in_sync),
+            replicas,
+            answer.configured,
+            answer.uncertainty,
+            answer.is_applied,
+        )
+
+    async def elect_unclean(self, group: str, replica: str, revision: int) -> ReplicaGroupInfo:
+        """Make ``replica`` the master, although it may lack acknowledged messages."""
+        asked = ElectUncleanRequest(group=group, replica=replica, revision=revision)
+        await self._nameservers.ask(Opcode.ELECT_UNCLEAN, asked)
+        return await self.group(group)
 
     async def _wait_registered(self, group: str, answer: SwitchMasterAnswer) -> float:
         """Wait until the next master serves clients; return how long that took (ms)."""

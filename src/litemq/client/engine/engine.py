@@ -13,7 +13,7 @@ from litemq.client.engine.archives import ArchiveEngine
 from litemq.client.engine.dead_letters import DeadLetterEngine
 from litemq.client.engine.groups import GroupDescription, GroupJoin, GroupSummary, ResetPlan
 from litemq.client.engine.jobs import JobEngine
-from litemq.client.engine.replicas import MasterSwitch, ReplicaGroupInfo
+from litemq.client.engine.replicas import GroupRecovery, MasterSwitch, ReplicaGroupInfo
 from litemq.client.engine.routes import Route
 from litemq.client.engine.selection import EVERYTHING, Selection
 from litemq.client.engine.survey import Survey
@@ -308,6 +308,10 @@ class Engine(Protocol):
     async def replica_groups(self) -> list[ReplicaGroupInfo]: ...
 
     async def switch_master(self, group: str, replica: str) -> MasterSwitch: ...
+
+    async def recover_group(self, group: str, *, applies: bool, forces: bool) -> GroupRecovery: ...
+
+    async def elect_unclean(self, group: str, replica: str, revision: int) -> ReplicaGroupInfo: ...
 
     async def survey(self, topic: str = "") -> Survey:
         """Find out which brokers answer: all, or those that have ``topic``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["MasterSwitch", "ReplicaGroupInfo", "ReplicaInfo"]
+__all__ = ["GroupRecovery", "MasterSwitch", "ReplicaGroupInfo", "ReplicaInfo"]
 
 
 class ReplicaInfo(NamedTuple):
@@ -18,7 +18,11 @@ class ReplicaInfo(NamedTuple):
     last_epoch: int  # of the last record in its log
     log_end: int
     heard_ms_ago: int  # since its last report
-    damaged_stretches: int = 0  # of its log, which it repairs with the bytes of other replicas
+    damaged_stretches: int  # of its log, which it repairs with the bytes of other replicas
+    store_id: str  # of its data directory: one with a wiped disk has another
+    confirm_offset: int  # of its log, below which everything is confirmed
+    lag: int | None  # bytes of the master's log that it lacks, by the last reports; None: there is no master
+    bytes_cut: int  # of its log that its masters lacked, kept in files cut-off-…
 
 
 class MasterSwitch(NamedTuple):
@@ -34,6 +38,21 @@ class MasterSwitch(NamedTuple):
     pause_ms: float
 
 
+class GroupRecovery(NamedTuple):
+    """New facts for a group whose facts are lost: stored if ``is_applied``, else only planned.
+
+    The next election chooses a master among ``in_sync``, the replicas that have most.
+    """
+
+    group: str
+    epoch: int
+    in_sync: tuple[str, ...]
+    replicas: tuple[ReplicaInfo, ...]
+    configured: int  # replicas, according to their settings
+    uncertainty: str  # why acknowledged messages may be lost; empty: none is
+    is_applied: bool
+
+
 class ReplicaGroupInfo(NamedTuple):
     """A group of brokers with the same ``broker_name`` and the same log."""
 
@@ -44,6 +63,8 @@ class ReplicaGroupInfo(NamedTuple):
     in_sync: int  # members of the in-sync set
     replicas: tuple[ReplicaInfo, ...]
     obstacle: str  # why there is no master, or why the NameServer cannot elect one; otherwise empty
+    facts_lost: bool  # the NameServers do not know the in-sync set any more
+    revision: int  # of the facts in the cluster store
 
     @property
     def master(self) -> ReplicaInfo | None:
@@ -53,6 +74,8 @@ class ReplicaGroupInfo(NamedTuple):
     @property
     def problems(self) -> list[str]:
         """What is wrong, as sentences."""
+        if self.facts_lost:
+            return [f"facts lost: run `litemq cluster recover {self.name}`"]
         found = [] if self.master else [f"it has no master: {self.obstacle or 'the election is in progress'}"]
         for each in self.replicas:
             if not each.alive:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from litemq.errors import ConnectionLostError, NoRouteError, PartialAnswerError, RequestTimeoutError
+from litemq.errors import ConnectionLostError, NoRouteError, NotMasterError, PartialAnswerError, RequestTimeoutError
 
 __all__ = ["Survey", "describe_missing"]
 
@@ -32,10 +32,13 @@ class Survey:
 
     @contextmanager
     def asking(self, broker: str) -> Iterator[None]:
-        """Note that ``broker`` is missing if the connection to it fails in the block."""
+        """Note that ``broker`` is missing if the connection to it fails in the block.
+
+        So is a replicated group without a master, whose replicas refuse all requests.
+        """
         try:
             yield
-        except (ConnectionLostError, RequestTimeoutError) as error:
+        except (ConnectionLostError, NotMasterError, RequestTimeoutError) as error:
             self.missing[broker] = str(error)
 
     async def ask(self, question: Callable[[str], Awaitable[T]]) -> list[tuple[str, T]]:

@@ -14,7 +14,7 @@ from litemq.client.admin import AsyncAdmin
 from litemq.client.engine.archives import ArchiveInfo
 from litemq.client.engine.engine import BrokerInfo, TopicInfo, WhyInfo
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
-from litemq.client.engine.replicas import MasterSwitch, ReplicaGroupInfo
+from litemq.client.engine.replicas import GroupRecovery, MasterSwitch, ReplicaGroupInfo
 from litemq.client.sync.loop_thread import LoopThread
 from litemq.client.sync.messages import SyncMessage
 from litemq.errors import PartialAnswerError
@@ -227,6 +227,48 @@ class Admin:
             NetworkError: A server cannot be reached.
         """
         return self._thread.run(self._wrapped.switch_master(group, replica))
+
+    def plan_recovery(self, group: str) -> GroupRecovery:
+        """Return what ``recover_group`` would do. It changes nothing.
+
+        Args:
+            group: The ``broker_name`` of the group.
+
+        Raises:
+            InvalidArgumentError: There is no such group.
+            ChangeRefusedError: The facts of the group are not lost, or its last master may still
+                write.
+            NetworkError: No NameServer can be reached.
+        """
+        return self._thread.run(self._wrapped.plan_recovery(group))
+
+    def recover_group(self, group: str, *, force: bool = False) -> GroupRecovery:
+        """Store new facts of a group whose facts are lost, by the logs of its replicas.
+
+        Args:
+            group: The ``broker_name`` of the group.
+            force: Go on although replicas are missing. Acknowledged messages that only they have
+                are lost then.
+
+        Raises:
+            InvalidArgumentError: There is no such group.
+            ChangeRefusedError: As for ``plan_recovery``, or replicas are missing.
+            NetworkError: No NameServer can be reached.
+        """
+        return self._thread.run(self._wrapped.recover_group(group, force=force))
+
+    def elect_unclean(self, group: ReplicaGroupInfo, replica: str) -> ReplicaGroupInfo:
+        """Make a replica the master of a group, although it may lack acknowledged messages.
+
+        Args:
+            group: The group, as ``replica_groups`` has returned it. It must not have changed.
+            replica: The ``broker_id`` of the next master.
+
+        Raises:
+            ChangeRefusedError: The group has a master or can elect one, or the replica is silent.
+            NetworkError: No NameServer can be reached.
+        """
+        return self._thread.run(self._wrapped.elect_unclean(group, replica))
 
     def find(self, topic: str, key: str, *, most: int = 32) -> list[SyncMessage]:
         """Return the messages with a key or a message id, oldest first.

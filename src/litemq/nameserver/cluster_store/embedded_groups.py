@@ -36,6 +36,7 @@ from litemq.nameserver.cluster_store.groups import (
     check_creation,
     check_election,
     check_lease_ms,
+    check_recovery,
     refusal,
     with_revision,
 )
@@ -147,8 +148,11 @@ class EmbeddedGroupStore:
             raise self._lost(fact.name)
         return await self._complete(self._add(fact, 0))
 
-    async def recover(self, fact: GroupFact, lease_ms: int) -> GroupFact:
+    async def recover(self, fact: GroupFact, lease_ms: int, outdated: GroupFact | None = None) -> GroupFact:
         check_lease_ms(lease_ms)
+        check_recovery(outdated, fact)
+        if outdated is not None:
+            return await self._complete(self._replace(outdated, fact, lease_ms, ends_lease=True))
         return await self._complete(self._add(fact, lease_ms))
 
     async def change(self, before: GroupFact, after: GroupFact) -> GroupFact:

@@ -33,6 +33,7 @@ from litemq.nameserver.cluster_store.groups import (
     check_creation,
     check_election,
     check_lease_ms,
+    check_recovery,
     decode_fact,
     encode_fact,
     refusal,
@@ -114,9 +115,10 @@ class EtcdGroupStore:
         check_creation(fact)
         return await self._commit(None, fact, [], [])
 
-    async def recover(self, fact: GroupFact, lease_ms: int) -> GroupFact:
+    async def recover(self, fact: GroupFact, lease_ms: int, outdated: GroupFact | None = None) -> GroupFact:
         check_lease_ms(lease_ms)
-        return await self._commit_with_lease(None, fact, lease_ms, [])
+        check_recovery(outdated, fact)
+        return await self._commit_with_lease(outdated, fact, lease_ms, [])
 
     async def change(self, before: GroupFact, after: GroupFact) -> GroupFact:
         check_change(before, after)

@@ -30,6 +30,7 @@ __all__ = [
     "check_creation",
     "check_election",
     "check_lease_ms",
+    "check_recovery",
     "decode_fact",
     "encode_fact",
     "refusal",
@@ -50,7 +51,8 @@ _MAX_REVISION: Final = (1 << 63) - 1
 class GroupFact:
     """The fact of a group. ``members`` is the in-sync set; ``holder`` is its master, if any yet.
 
-    ``revision`` is assigned by the store. It rises with every change of the fact.
+    ``revision`` is assigned by the store. It rises with every change of the fact. The last election
+    of a replica that may lack confirmed records began ``unclean_epoch``; 0: there was none.
     """
 
     name: str
@@ -60,6 +62,7 @@ class GroupFact:
     min_in_sync: int
     segment_bytes: int
     revision: int = 0
+    unclean_epoch: int = 0
 
     def __post_init__(self) -> None:
         check_name(self.name, "group")
@@ -67,6 +70,7 @@ class GroupFact:
         self._check_number("min_in_sync", self.min_in_sync, 1, MAX_MEMBERS)
         self._check_number("segment_bytes", self.segment_bytes, 1, _MAX_SEGMENT_BYTES)
         self._check_number("revision", self.revision, 0, _MAX_REVISION)
+        self._check_number("unclean_epoch", self.unclean_epoch, 0, self.epoch)
         if not 1 <= len(self.members) <= MAX_MEMBERS:
             raise self._invalid(f"an in-sync set of {len(self.members)} members: choose 1 … {MAX_MEMBERS}")
         for store_id in self.members:
@@ -140,8 +144,10 @@ class GroupStore(Protocol):
     async def release(self, name: str, epoch: int, holder: bytes) -> None:
         """End a master's own lease, for an orderly stop. If it has no lease, do nothing."""
 
-    async def recover(self, fact: GroupFact, lease_ms: int) -> GroupFact:
+    async def recover(self, fact: GroupFact, lease_ms: int, outdated: GroupFact | None = None) -> GroupFact:
         """Store the ``fact`` of a group that the store does not have, though it existed.
+
+        Or replace an ``outdated`` fact, of an earlier epoch.
 
         The group counts as leased for ``lease_ms``, since its former master may still have a lease.
         """
@@ -186,11 +192,20 @@ def _check_successor(before: GroupFact, after: GroupFact) -> None:
         raise InvalidArgumentError(f"group {before.name}: a fact without a revision is not from the cluster store")
     if (before.name, before.segment_bytes) != (after.name, after.segment_bytes):
         raise InvalidArgumentError(f"group {before.name}: its name and segment_bytes never change")
-    if len(after.members) < min(after.min_in_sync, len(before.members)):
+    is_unclean = after.unclean_epoch == after.epoch > before.epoch
+    if after.unclean_epoch != before.unclean_epoch and not is_unclean:
+        raise InvalidArgumentError(f"group {before.name}: only an unclean election changes unclean_epoch")
+    if len(after.members) < min(after.min_in_sync, len(before.members)) and not is_unclean:
         raise InvalidArgumentError(
             f"group {before.name}: an in-sync set of {len(after.members)} members is smaller than "
             f"min_in_sync={after.min_in_sync}"
         )
+
+
+def check_recovery(outdated: GroupFact | None, fact: GroupFact) -> None:
+    """Raise unless ``fact`` may replace ``outdated``."""
+    if outdated is not None and outdated.epoch >= fact.epoch:
+        raise InvalidArgumentError(f"group {fact.name}: epoch {outdated.epoch} is not older than {fact.epoch}")
 
 
 def check_lease_ms(lease_ms: int) -> None:
@@ -218,6 +233,7 @@ def encode_fact(fact: GroupFact) -> bytes:
         members=sorted(fact.members),
         min_in_sync=fact.min_in_sync,
         segment_bytes=fact.segment_bytes,
+        unclean_epoch=fact.unclean_epoch,
     ).SerializeToString(deterministic=True)
 
 
@@ -233,7 +249,14 @@ def decode_fact(name: str, data: bytes, revision: int) -> GroupFact:
     if len(members) != len(stored.members):
         raise InvalidArgumentError(f"group {name}: its in-sync set has a duplicate")
     return GroupFact(
-        name, stored.epoch, stored.holder, members, stored.min_in_sync, stored.segment_bytes, revision=revision
+        name,
+        stored.epoch,
+        stored.holder,
+        members,
+        stored.min_in_sync,
+        stored.segment_bytes,
+        revision=revision,
+        unclean_epoch=stored.unclean_epoch,
     )
 
 

@@ -44,6 +44,15 @@ class ReplicaDirectory:
         self.store: ReplicaStore | None = None
         self.store_id = b""
         self.cannot_open = False
+        self._cut_before = 0
+
+    @property
+    def bytes_cut(self) -> int:
+        """The size of what was cut off the log, and is kept in files ``cut-off-…``."""
+        return self._cut_before + (self.store.bytes_cut if self.store is not None else 0)
+
+    def _count_cut(self) -> None:
+        self._cut_before = sum(path.stat().st_size for path in self._path.glob("cut-off-*"))
 
     async def open(self) -> None:
         """Open the store, unless the directory has an incomplete copy or ``cannot_open``.
@@ -68,6 +77,7 @@ class ReplicaDirectory:
         else:
             store.on_failure(self._on_failure)
             self.store_id, self.store, self.cannot_open = store.store_id, store, False
+        self._count_cut()
 
     def _open_log(self) -> bool:
         """Open the log alone, for its repair; return whether it is damaged."""
@@ -84,14 +94,16 @@ class ReplicaDirectory:
             self._close_log()
         return self.cannot_open
 
-    async def copy(self, channel: RequestChannel, log_start: int) -> bool:
+    async def copy(self, channel: RequestChannel, log_start: int, differs_from: int | None = None) -> bool:
         """Copy the log of the master behind ``channel``, which begins at ``log_start``.
 
+        ``differs_from`` is where this log and the master's part, after an unclean election.
         Return whether the store is open again. If not, the copy continues with the next call.
         """
         await self.close()
-        make = partial(LogCopy, self._path, self._store_config, self._clock, log_start, disk=self._disk)
+        make = partial(LogCopy, self._path, self._store_config, self._clock, log_start, differs_from, disk=self._disk)
         copy = await uninterrupted(make)
+        self._count_cut()
         is_complete = False
         try:
             session = CopySession(

@@ -65,13 +65,13 @@ class FollowerRole:
 
     async def _follow(self, peer: Peer) -> None:
         """Follow, or copy a part of the log; return if there is more to copy."""
-        directory = self._directory
+        directory, differs_from = self._directory, None
         if directory.cannot_open:
             return  # until its log is repaired
         if directory.store is not None:
             needed = await LogSession(directory.store, peer, group=self._group).run()
-            self._log_start = needed.log_start
-        await directory.copy(peer, self._log_start)
+            self._log_start, differs_from = needed.log_start, needed.differs_from
+        await directory.copy(peer, self._log_start, differs_from)
 
     def _log_failure(self, error: LiteMQError) -> None:
         """Log a failure once, not at every try."""

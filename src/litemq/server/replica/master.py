@@ -15,7 +15,7 @@ from litemq.broker.runtime.handlers import Handler
 from litemq.clock import Clock
 from litemq.errors import LiteMQError, MasterLeaseLostError, NotMasterError
 from litemq.proto.wire_pb2 import ChangeInSyncRequest, RenewMasterRequest, ReplicaGroup
-from litemq.server.broker_config import BrokerConfig, check_address
+from litemq.server.broker_config import BrokerConfig, check_address, loss_warning
 from litemq.server.broker_setup import broker_facts, broker_limits
 from litemq.server.registration import Registration
 from litemq.server.replica.group_link import GroupLink
@@ -61,7 +61,7 @@ class MasterRole:
         """Be the master of the epoch of ``elected`` until another one is elected, or cancelled."""
         config, store, clock = self._config, self._store, self._clock
         self._epoch = elected.epoch
-        begun = store.begin_writing(elected.epoch)
+        begun = store.begin_writing(elected.epoch, unclean=elected.unclean_epoch > store.last_epoch)
         self._in_sync = InSyncTracker(
             store.store_id,
             begun.end,
@@ -105,6 +105,7 @@ class MasterRole:
         )
         broker.ship(self._shipping, self._hand_over.handler, *self._handlers)
         _LOG.warning("%s is the master of group %s in epoch %d", config.broker_id, config.broker_name, self._epoch)
+        self._warn_of_loss()
         self._serve(broker)
         registering = asyncio.create_task(registration.run())
         keeping = [asyncio.create_task(self._keep_lease()), asyncio.create_task(self._keep_set())]
@@ -121,6 +122,12 @@ class MasterRole:
                 task.cancel()
             await asyncio.wait([registering, *keeping])
             await self._release()
+
+    def _warn_of_loss(self) -> None:
+        """Say what stops when a replica is lost, if the group cannot lose one."""
+        config = self._config
+        if config.replicas - 1 < config.min_in_sync:
+            _LOG.warning("group %s: %s", config.broker_name, loss_warning(config.replicas, config.min_in_sync))
 
     async def _replaced(self) -> None:
         """Wait until another epoch has begun, or the lease is definitely lost."""

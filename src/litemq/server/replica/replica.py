@@ -238,6 +238,8 @@ class _Replica:
             is_stopping=self._is_stopping,
             damaged_stretches=self._repairs.damaged_stretches,
             cannot_open=self.directory.cannot_open,
+            confirm=store.confirm_offset if store is not None else 0,
+            bytes_cut=self.directory.bytes_cut,
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from litemq.broker.replication.in_sync_set import InSyncSet
+from litemq.broker.replication.log_session import CopyNeeded
 from litemq.clock import FakeClock, SystemClock
 from litemq.errors import InvalidArgumentError, LogDivergedError, NotMasterError, OverloadedError
 from litemq.format.record_encode import encode_record
@@ -199,7 +200,7 @@ async def test_a_follower_behind_the_masters_log_start_needs_a_copy(tmp_path: Pa
         await a.confirmed(a.log_end)
         a._maintenance.take_marks()
         assert a.log_start > 0
-        assert await master.follow(b) == (a.log_start, CONFIG.segment_bytes)
+        assert await master.follow(b) == CopyNeeded(a.log_start, CONFIG.segment_bytes)
     _close(a, b)
 
 
@@ -369,4 +370,40 @@ async def test_a_copy_starts_where_the_log_does_or_continues(tmp_path: Path) -> 
         await _report(peer, begun.session, len(records))
         assert master.in_sync.wanted(0, 0) is None  # a copy is no follower yet
         peer.close()
+    _close(a, b)
+
+
+@on_loop
+async def test_confirmed_records_are_given_up_only_after_an_unclean_election(tmp_path: Path) -> None:
+    a, b = _open(tmp_path, "a", "b")
+    async with serving(a, [b]) as first, following(first, b):
+        await a.confirmed(_send(a, b"one"))
+        await all_have(a, b)
+    common = a.log_end
+    a.stop_writing(LEFT)
+    async with serving(a, min_in_sync=1, epoch=2):
+        await a.confirmed(_send(a, b"lost"))
+    a.stop_writing(LEFT)
+    async with serving(b, min_in_sync=1, epoch=3) as second:
+        with pytest.raises(LogDivergedError, match="is confirmed: nothing is cut off"):
+            await second.follow(a)
+    b.stop_writing(LEFT)
+    async with serving(b, min_in_sync=1, epoch=4, unclean=True):
+        pass
+    b.stop_writing(LEFT)
+    async with serving(b, min_in_sync=1, epoch=5) as third:  # its log still tells
+        assert await third.follow(a) == CopyNeeded(0, CONFIG.segment_bytes, common)
+    assert a.log_end > common
+    _close(a, b)
+
+
+@on_loop
+async def test_a_set_that_is_too_small_confirms_nothing(tmp_path: Path) -> None:
+    a, b = _open(tmp_path, "a", "b")
+    async with serving(a, min_in_sync=2, epoch=4, unclean=True) as master, following(master, b):
+        end = _send(a, b"one")
+        await eventually(lambda: a.flushed_offset == b.flushed_offset == end)
+        assert a.confirm_offset == 0
+        master.shipping.settle(InSyncSet(frozenset({a.store_id, b.store_id}), 2))
+        await a.confirmed(end)
     _close(a, b)

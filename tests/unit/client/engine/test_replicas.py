@@ -4,12 +4,12 @@ from litemq.client.engine.replicas import ReplicaGroupInfo, ReplicaInfo
 
 
 def _replica(broker_id: str, *, is_master: bool = False, in_sync: bool = True, alive: bool = True) -> ReplicaInfo:
-    return ReplicaInfo(broker_id, "host:1", is_master, in_sync, alive, 1, 100, 2_500)
+    return ReplicaInfo(broker_id, "host:1", is_master, in_sync, alive, 1, 100, 2_500, 0, "00", 90, 0, 0)
 
 
-def _group(*replicas: ReplicaInfo, obstacle: str = "") -> ReplicaGroupInfo:
+def _group(*replicas: ReplicaInfo, obstacle: str = "", facts_lost: bool = False) -> ReplicaGroupInfo:
     in_sync = sum(each.in_sync for each in replicas)
-    return ReplicaGroupInfo("orders", 1, 3, 2, in_sync, replicas, obstacle)
+    return ReplicaGroupInfo("orders", 1, 3, 2, in_sync, replicas, obstacle, facts_lost, 1)
 
 
 def test_a_healthy_group_has_no_problem() -> None:
@@ -39,3 +39,9 @@ def test_each_problem_is_a_sentence() -> None:
 def test_damage_is_a_problem() -> None:
     group = _group(_replica("a", is_master=True), _replica("b")._replace(damaged_stretches=2), _replica("c"))
     assert group.problems == ["the log of b is damaged in 2 places: see its log"]
+
+
+def test_lost_facts_are_the_only_problem() -> None:
+    assert _group(_replica("a", in_sync=False), facts_lost=True).problems == [
+        "facts lost: run `litemq cluster recover orders`"
+    ]

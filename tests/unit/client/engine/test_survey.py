@@ -5,13 +5,15 @@ import pickle
 import pytest
 
 from litemq.client.engine.survey import Survey
-from litemq.errors import ConnectionLostError, NoRouteError, PartialAnswerError, TopicNotFoundError
+from litemq.errors import ConnectionLostError, NoRouteError, NotMasterError, PartialAnswerError, TopicNotFoundError
 from support.on_loop import on_loop
 
 
 async def _length(broker: str) -> int:
     if broker == "lost":
         raise ConnectionLostError("cut")
+    if broker == "leaderless":
+        raise NotMasterError("an election is in progress")
     if broker == "empty":
         raise TopicNotFoundError("no topic")
     return len(broker)
@@ -40,6 +42,13 @@ async def test_a_broker_whose_connection_fails_is_missing() -> None:
     assert (str(copy), copy.answer, copy.missing) == (str(caught.value), [2], survey.missing)
     with pytest.raises(NoRouteError, match=r"broker lost does not answer \(cut\): nothing was changed"):
         survey.require_all("nothing was changed")
+
+
+@on_loop
+async def test_a_group_without_a_master_is_missing() -> None:
+    survey = Survey(["bb", "leaderless"], {})
+    assert await survey.ask(_length) == [("bb", 2)]
+    assert survey.missing == {"leaderless": "an election is in progress"}
 
 
 @on_loop

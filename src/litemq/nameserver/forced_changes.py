@@ -1,0 +1,97 @@
+"""Changes of a group's fact that only an operator may ask for. Pure functions.
+
+``plan_recovery`` is for a group whose facts are lost, and with them its in-sync set. If all
+replicas report, the one with the latest record has everything that was ever confirmed:
+
+- A record is confirmed once the whole in-sync set of its epoch has it, and only a member of the set
+  begins the next epoch. So each log with a record of a later epoch has all that was confirmed.
+- Of the logs whose last record is of the same epoch, each is a prefix of the longer ones.
+
+The new set has only the replicas with this latest record; the others join again. An empty log may
+be that of a wiped disk, so its replica counts as missing.
+
+``elect_unclean`` makes a replica the master that may lack confirmed records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from litemq.errors import ChangeRefusedError
+from litemq.nameserver.cluster_store.groups import MAX_EPOCH, GroupFact
+from litemq.nameserver.election import NoMaster, Obstacle, ReplicaReport, elect_master
+
+__all__ = ["EPOCH_GAP", "Recovery", "elect_unclean", "plan_recovery"]
+
+# Between the latest epoch in the logs and that of recovered facts. Replicas may have been elected
+# in later ones, and may still learn of it; a missing one may have records of them.
+EPOCH_GAP: Final = 1 << 20
+
+
+class Recovery(NamedTuple):
+    """The new fact of a group, and why confirmed records may be lost; empty: none is."""
+
+    fact: GroupFact
+    uncertainty: str
+
+
+def plan_recovery(
+    name: str,
+    reports: Sequence[ReplicaReport],
+    names: Mapping[bytes, str],
+    *,
+    configured: int,
+    min_in_sync: int,
+    segment_bytes: int,
+) -> Recovery:
+    """Return the next fact of the group ``name``, whose ``reports`` are those of live replicas.
+
+    ``names`` has the broker id of each store id, and ``configured`` is the number of replicas.
+    """
+    if not reports:
+        raise ChangeRefusedError(f"group {name}: no replica reports to this NameServer: start its replicas")
+    latest = max((report.last_epoch, report.log_end) for report in reports)
+    if latest[0] + EPOCH_GAP >= MAX_EPOCH:
+        raise ChangeRefusedError(f"group {name}: its logs have epoch {latest[0]}, and no later one is left")
+    empty = sorted(names[report.store_id] for report in reports if not report.log_end)
+    reasons = []
+    if len(reports) < configured:
+        reasons.append(f"only {len(reports)} of {configured} replicas report")
+    if empty and latest[1]:
+        reasons.append(f"the log of {', '.join(empty)} is empty, so its disk may have been lost")
+    epoch = latest[0] + EPOCH_GAP
+    fact = GroupFact(
+        name,
+        epoch,
+        b"",
+        frozenset(report.store_id for report in reports if (report.last_epoch, report.log_end) == latest),
+        min_in_sync,
+        segment_bytes,
+        unclean_epoch=epoch if reasons else 0,
+    )
+    return Recovery(fact, "; ".join(reasons))
+
+
+def elect_unclean(
+    fact: GroupFact, reports: Sequence[ReplicaReport], names: Mapping[bytes, str], chosen: bytes
+) -> GroupFact:
+    """Return the next fact of a group without a master, in which ``chosen`` is the master.
+
+    Raise ``ChangeRefusedError`` if the group can elect a master that has everything.
+    """
+    outcome = elect_master(fact, reports)
+    if not isinstance(outcome, NoMaster):
+        raise ChangeRefusedError(
+            f"group {fact.name}: {names[outcome.holder]} is in sync and alive, and becomes the master without "
+            "this command: nothing would be lost"
+        )
+    if outcome.obstacle is Obstacle.FACT_OUTDATED:
+        raise ChangeRefusedError(f"group {fact.name}: {outcome.explanation}")
+    if chosen in fact.members:  # its clock is wrong
+        return replace(fact, epoch=fact.epoch + 1, holder=chosen)
+    if outcome.obstacle is Obstacle.CLOCKS_WRONG:
+        raise ChangeRefusedError(f"group {fact.name}: {outcome.explanation}, or choose one of these replicas")
+    epoch = fact.epoch + 1
+    return replace(fact, epoch=epoch, holder=chosen, members=frozenset({chosen}), unclean_epoch=epoch)

@@ -1,0 +1,157 @@
+"""A replicated group as a NameServer sees it: its fact, and the last reports of its replicas."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final, Protocol
+
+from litemq.errors import InvalidArgumentError, LiteMQError
+from litemq.nameserver.cluster_store.groups import STORE_ID_BYTES, GroupFact, GroupState
+from litemq.nameserver.config import NameServerLimits
+from litemq.nameserver.election import ReplicaReport as Candidate
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import ReplicaFacts, ReplicaGroup, ReplicaReport
+from litemq.types import check_name
+
+__all__ = ["MAX_REPLICAS", "Caller", "ReportedGroup", "ReportedReplica", "address_of", "check_report", "view_of"]
+
+MAX_REPLICAS: Final = 64  # of a group, with those that are gone
+_MAX_HOST: Final = 253
+_MS: Final = 1_000_000
+
+
+class Caller(Protocol):
+    """The sender of requests: one connection."""
+
+    def answer(self, frame: Frame, header: bytes) -> None:
+        """Answer a request with ``header``."""
+
+    def refuse(self, frame: Frame, error: LiteMQError) -> None:
+        """Answer a request with ``error``."""
+
+
+class ReportedReplica:
+    """A replica's last report."""
+
+    def __init__(self, report: ReplicaReport, heard_at: int, deviation_ms: int) -> None:
+        self.report = report
+        self.heard_at = heard_at
+        self.deviation_ms = deviation_ms
+        self.is_stopping = report.is_stopping
+
+
+class ReportedGroup:
+    """A group. A replica whose last report is too old is silent."""
+
+    def __init__(self, name: str, version: int, limits: NameServerLimits) -> None:
+        self.name = name
+        self.version = version
+        self._limits = limits
+        self.state: GroupState | None = None
+        self.replicas: dict[bytes, ReportedReplica] = {}
+        self.waiting: dict[asyncio.TimerHandle, tuple[Caller, Frame]] = {}
+        self.obstacle = ""
+        self.lost_since: int | None = None  # when this NameServer noticed that the facts are lost
+        self.is_changing = False  # its fact
+
+    def is_alive(self, replica: ReportedReplica, now: int, *, is_last_master: bool = False) -> bool:
+        """Return whether ``replica`` reports, and is not stopping."""
+        silence_ms = self._limits.replica_silence_ms
+        if is_last_master:  # it did not renew a lease that may be shorter: a report before that says little
+            silence_ms = min(silence_ms, self._limits.master_lease_ms // 2)
+        return not replica.is_stopping and now - replica.heard_at <= silence_ms * _MS
+
+    def alive(self, now: int) -> list[ReplicaReport]:
+        """Return the reports of the replicas that are alive."""
+        return [each.report for each in self.replicas.values() if self.is_alive(each, now)]
+
+    def candidates(self, now: int, *, last_master: bytes = b"") -> list[Candidate]:
+        """Return all reports for an election."""
+        return [
+            Candidate(
+                store_id,
+                each.report.last_epoch,
+                each.report.log_end,
+                each.report.priority,
+                each.deviation_ms,
+                self.is_alive(each, now, is_last_master=store_id == last_master) and not each.report.cannot_open,
+            )
+            for store_id, each in self.replicas.items()
+        ]
+
+    def with_settings(self, fact: GroupFact, now: int) -> GroupFact:
+        """Return ``fact`` with the setting ``min_in_sync`` of the live replicas, if it is one."""
+        chosen = {report.min_in_sync for report in self.alive(now)}
+        return replace(fact, min_in_sync=chosen.pop()) if len(chosen) == 1 else fact
+
+    @property
+    def configured(self) -> int:
+        """The number of replicas according to their settings."""
+        return max((each.report.replicas for each in self.replicas.values()), default=0)
+
+    def view(self, now: int, store_problem: str = "") -> ReplicaGroup:
+        """Return the group for its replicas and for clients.
+
+        ``store_problem`` says why the store of group facts does not answer.
+        """
+        view = ReplicaGroup() if self.state is None else view_of(self.state)
+        view.name, view.version = self.name, self.version
+        view.obstacle = store_problem or ("" if view.is_leased else self.obstacle)
+        view.facts_lost = self.lost_since is not None
+        view.configured = self.configured
+        for store_id, each in sorted(self.replicas.items(), key=lambda item: item[1].report.broker_id):
+            report = each.report
+            view.replicas.append(
+                ReplicaFacts(
+                    store_id=store_id,
+                    broker_id=report.broker_id,
+                    host=report.host,
+                    port=report.port,
+                    last_epoch=report.last_epoch,
+                    log_end=report.log_end,
+                    alive=self.is_alive(each, now),
+                    heard_ms_ago=(now - each.heard_at) // _MS,
+                    damaged_stretches=report.damaged_stretches,
+                    confirm=report.confirm,
+                    bytes_cut=report.bytes_cut,
+                )
+            )
+        return view
+
+
+def view_of(state: GroupState) -> ReplicaGroup:
+    """Return the fact of a group, without its replicas."""
+    fact = state.fact
+    return ReplicaGroup(
+        name=fact.name,
+        epoch=fact.epoch,
+        holder=fact.holder,
+        members=sorted(fact.members),
+        min_in_sync=fact.min_in_sync,
+        segment_bytes=fact.segment_bytes,
+        revision=fact.revision,
+        is_leased=state.is_leased,
+        unclean_epoch=fact.unclean_epoch,
+    )
+
+
+def address_of(report: ReplicaReport) -> tuple[str, int]:
+    """Return the address of a replica."""
+    return report.host, report.port
+
+
+def check_report(report: ReplicaReport) -> None:
+    """Raise ``InvalidArgumentError`` if a field is out of range."""
+    check_name(report.group, "group")
+    check_name(report.broker_id, "broker_id")
+    if len(report.store_id) != STORE_ID_BYTES:
+        raise InvalidArgumentError(f"group {report.group}: a store id has {STORE_ID_BYTES} bytes")
+    if not report.host or len(report.host) > _MAX_HOST or not 1 <= report.port <= 65535:
+        raise InvalidArgumentError(f"group {report.group}: {report.host[:_MAX_HOST]!r}:{report.port} is no address")
+    if not 1 <= report.min_in_sync <= report.replicas <= MAX_REPLICAS:
+        raise InvalidArgumentError(
+            f"group {report.group}: replicas={report.replicas}, min_in_sync={report.min_in_sync}: choose "
+            f"1 <= min_in_sync <= replicas <= {MAX_REPLICAS}"
+        )
+    Candidate(report.store_id, report.last_epoch, report.log_end, report.priority)
