@@ -95,6 +95,11 @@ class ReplicaStore(DiskStore):
         return self._parts.files.epoch.number
 
     @property
+    def begun_epoch(self) -> int:
+        """The highest epoch that this store may have begun: a power cut may lose its records."""
+        return max(self._parts.files.begun_epoch, self.last_epoch)
+
+    @property
     def epochs(self) -> list[Epoch]:
         """The epochs that have records, rising."""
         return self._parts.files.recorded_epochs()
@@ -222,8 +227,8 @@ class ReplicaStore(DiskStore):
         """
         parts, files = self._parts, self._parts.files
         with parts.writing:
-            if not parts.follows or epoch <= files.epoch.number:
-                raise InvalidArgumentError(f"epoch {epoch} cannot begin: the log has epoch {files.epoch.number}")
+            if not parts.follows or epoch <= self.begun_epoch:
+                raise InvalidArgumentError(f"epoch {epoch} cannot begin: epoch {self.begun_epoch} has begun")
             control = Control(epoch_started=EpochStarted(epoch=epoch, store_id=self.store_id, unclean=unclean))
             sizes = control_batch(control, self._clock.wall_ms()).columns.sizes
             files.begin_epoch(epoch, int(self._log.allocate(sizes)[0]), self.store_id.hex())

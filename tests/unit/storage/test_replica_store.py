@@ -252,6 +252,24 @@ def test_a_follower_knows_its_epoch_if_state_db_is_newer_than_the_checkpoint(tmp
         store.abandon()
 
 
+def test_no_epoch_begins_twice_though_a_power_cut_lost_its_records(tmp_path: Path) -> None:
+    store = open_replica(tmp_path, CONFIG, FakeClock())
+    store._parts.files.begin_epoch(3, store.log_end, store.store_id.hex())  # its record is not on the disk
+    store.abandon()
+    for _ in range(2):
+        store = open_replica(tmp_path, CONFIG, FakeClock())
+        assert (store.last_epoch, store.begun_epoch, store.epochs) == (0, 3, [])
+        with pytest.raises(InvalidArgumentError, match="epoch 3 has begun"):
+            store.begin_writing(3)
+        store.abandon()
+    store = open_replica(tmp_path, CONFIG, FakeClock())
+    store.begin_writing(4)
+    store.abandon()
+    again = open_replica(tmp_path, CONFIG, FakeClock())
+    assert [epoch.number for epoch in again.epochs] == [4]
+    again.abandon()
+
+
 def test_a_follower_drops_what_its_master_dropped(tmp_path: Path) -> None:
     master, follower = _master(tmp_path / "master"), open_replica(tmp_path / "follower", CONFIG, FakeClock())
     for _ in range(60):

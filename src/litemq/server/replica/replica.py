@@ -194,7 +194,7 @@ class _Replica:
         if view.holder == self.directory.store_id:
             if store is not None and not store.follows and store.last_epoch == view.epoch:
                 return _Role(view.epoch, is_master=True, address=None)
-            if store is not None and view.is_leased and view.epoch > store.last_epoch:
+            if store is not None and view.is_leased and view.epoch > store.begun_epoch:
                 return _Role(view.epoch, is_master=True, address=None)
             return _Role(view.epoch, is_master=False, address=None)  # it was restarted: it waits for an election
         master = next((each for each in view.replicas if each.store_id == view.holder), None)

@@ -72,6 +72,9 @@ class EpochFile:
         name = host.encode()[:46].decode(errors="ignore")
         epoch = Epoch(number, start_offset, name)
         self._file.write(_pack(epoch), len(self.entries) * _ENTRY.size)
+        size = (len(self.entries) + 1) * _ENTRY.size
+        if self._file.size > size:  # ``hide`` left some
+            self._file.truncate(size)
         self._file.sync()
         self.entries.append(epoch)
         return epoch
@@ -83,6 +86,10 @@ class EpochFile:
             self._file.truncate(len(kept) * _ENTRY.size)
             self._file.sync()
             self.entries = kept
+
+    def hide(self, end: int) -> None:
+        """Remove the epochs as ``cut`` does, in memory: the file has them until ``begin``."""
+        self.entries = [epoch for epoch in self.entries if epoch.start_offset < end]
 
     def replace(self, entries: list[Epoch]) -> None:
         """Write ``entries`` instead of the file's own."""

@@ -90,6 +90,7 @@ class LogDirectory:
         self._directory = Path(directory)
         self._abort = self._directory / "abort"
         self._closed = False
+        self.begun_epoch = 0  # of a replica: the highest that may have records anywhere
         # The log's start after retention: the checkpoint has it before segments are removed.
         self.log_start: int | None = None
         try:
@@ -163,9 +164,14 @@ class LogDirectory:
         self.checkpoint()
 
     def _derive_epochs(self) -> None:
-        """Make ``epochs`` agree with the log: only epochs with a record count among replicas."""
+        """Make ``epochs`` agree with the log: only epochs with a record count among replicas.
+
+        A power cut may have lost the records of an epoch that this store began. Other replicas may
+        have them, so it must not begin that epoch again, also after further restarts.
+        """
         end = self.log.end
-        self.epochs.cut(end)
+        self.begun_epoch = max([0, *(epoch.number for epoch in self.epochs.entries)])
+        self.epochs.hide(end)
         latest = self.epochs.latest
         if end > self.log.start and (latest is None or latest.number != self._recovered_epoch):
             self.epochs.replace(find_epochs(self.log, self.log.start, end))
@@ -186,6 +192,7 @@ class LogDirectory:
     def begin_epoch(self, number: int, start_offset: int, host: str = "") -> None:
         """Note durably that the next record, at ``start_offset``, is the first of an epoch."""
         self.epoch = self.epochs.begin(start_offset, host, at_least=number)
+        self.begun_epoch = max(self.begun_epoch, number)
 
     def append(self, window: Window) -> list[Segment]:
         """Write the records of a checked chunk of a master's log; return the dirty segments.
