@@ -74,6 +74,12 @@ class Cluster:
         self.clients.append(process.task)
         return process.task
 
+    def run_consumer(self, host: str, main: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        """Run ``main`` as a client on ``host`` that does not end."""
+        process = self._run(host, main)
+        assert process.task is not None
+        return process.task
+
     async def run_to_end(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run ``main`` as a client, and wait for its end."""
         await self.run_client(CLIENTS[1], main)

@@ -18,6 +18,7 @@ __all__ = ["LEVELS", "TOPIC", "Load"]
 
 TOPIC: Final = "orders"
 LEVELS: Final[tuple[DurabilityName, ...]] = ("memory", "disk", "replicas")
+_GROUP: Final = "consumers"
 _QUEUES: Final = 2
 _KEYS: Final = 2
 
@@ -66,6 +67,7 @@ class Load:
         for number in range(len(LEVELS)):
             self.cluster.run_client(CLIENTS[0], lambda number=number: self._produce(number))  # type: ignore[misc]
         self.cluster.run_client(CLIENTS[1], self._read)
+        self.consumer = self.cluster.run_consumer(CLIENTS[1], self._consume)
 
     # Sending --------------------------------------------------------------------------------------
 
@@ -128,6 +130,27 @@ class Load:
         except LiteMQError as error:
             self.cluster.trace("reader", type(error).__name__)
             await asyncio.sleep(0.2)
+
+    async def _consume(self) -> None:
+        """Consume for a group, and acknowledge, until cancelled."""
+        life = 0
+        async with self.client("consumer") as mq:
+            while True:
+                try:
+                    async with mq.consumer(TOPIC, group_id=_GROUP) as consumer:
+                        async for message in consumer:
+                            self.history.delivered(_GROUP, life, *_seen(message))
+                            self.cluster.counts["delivered"] += 1
+                            await message.ack()
+                except LiteMQError as error:
+                    self.cluster.trace("consumer", type(error).__name__)
+                    life += 1
+                    await asyncio.sleep(0.2)
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether the group has received all that is in the log."""
+        return not {name for name, _ in self.history.log} - self.history.seen_by(_GROUP).keys()
 
     async def read_log(self) -> None:
         """Read the whole topic as it is now."""

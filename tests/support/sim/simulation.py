@@ -98,6 +98,8 @@ async def _recover(cluster: Cluster, load: Load) -> None:
     while not _is_whole(cluster):  # noqa: ASYNC110  virtual time
         await asyncio.sleep(0.1)
     await cluster.run_to_end(load.read_log)
+    while not load.is_consumed:  # noqa: ASYNC110  virtual time
+        await asyncio.sleep(0.1)
 
 
 def _is_whole(cluster: Cluster) -> bool:
