@@ -27,11 +27,11 @@ class NameServerConfig:
 
     # Where the facts of replicated groups are: in data_path, for one NameServer, or in an etcd
     # cluster that three or more NameServers share. etcd_timeout_ms is that of a request with its
-    # retries; it is shorter than the time (2 s) after which a broker asks another NameServer.
+    # retries: with half of it, links of 100 ms delay cost leases.
     store_kind: Literal["embedded", "etcd"] = "embedded"
     etcd_endpoints: tuple[str, ...] = ()
     etcd_prefix: str = "/litemq"
-    etcd_timeout_ms: int = 1_500
+    etcd_timeout_ms: int = 3_000
 
     # The interval of heartbeats, and the silence after which a broker is removed from the routes.
     heartbeat_interval_ms: int = 1_000
