@@ -44,7 +44,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 from litemq.client.admin import AsyncAdmin
 from litemq.client.async_client import AsyncClient
 from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode
-from litemq.client.config import DurabilityName, OffsetReset, QueueChoice
+from litemq.client.config import DurabilityName, OffsetReset, QueueChoice, ReadFrom
 from litemq.client.consuming.consumer import Consumer
 from litemq.client.consuming.ordered_consumer import MAX_HELD
 from litemq.client.consuming.reader import Reader, Start

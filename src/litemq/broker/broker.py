@@ -27,6 +27,7 @@ from litemq.broker.jobs.requests import JobRequests
 from litemq.broker.jobs.scheduler import JobScheduler
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.reading.long_polls import LongPolls
+from litemq.broker.reading.look_ups import LookUpRequests
 from litemq.broker.reading.requests import ReadRequests
 from litemq.broker.replication.shipping import Shipping
 from litemq.broker.runtime.caller import Caller
@@ -122,6 +123,7 @@ class Broker:
             (
                 Handler(Opcode.SEND, Permission.TOPIC_PUB, self._send),
                 *ReadRequests(context, self._long_polls, self.groups, recent_consumers).handlers,
+                *LookUpRequests(context).handlers,
                 *LeaseRequests(context, self._lessor, self.groups, recent_consumers).handlers,
                 *MemberRequests(context, self.groups).handlers,
                 *GroupAdmin(context, self.groups).handlers,

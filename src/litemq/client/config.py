@@ -19,6 +19,7 @@ __all__ = [
     "DurabilityName",
     "OffsetReset",
     "QueueChoice",
+    "ReadFrom",
     "durability_level",
 ]
 
@@ -28,6 +29,7 @@ QueueChoice = Literal["round_robin", "random", "key_hash", "least_latency"]
 ConsumeMode = Literal["queue", "lease", "broadcast"]
 OffsetReset = Literal["earliest", "latest", "error"]
 AssignmentChoice = Literal["average", "consistent_hash", "same_zone"]
+ReadFrom = Literal["master", "replica"]
 
 _LEVELS = {level.name.lower(): level for level in Durability}
 
@@ -66,6 +68,7 @@ class ClientConfig:
     session_timeout_ms: int = 5_000  # a consumer without heartbeats for this long loses its queues to other members
     assignment: AssignmentChoice = "average"  # how a group's queues are distributed
     zone: str = ""  # the zone of this client, for assignment="same_zone"
+    read_from: ReadFrom = "master"  # of a replicated group, for reads without a group
     max_poll_records: int = 1024
     prefetch_bytes: int = 8 * 1024 * 1024  # for each consumer
     fetch_wait_ms: int = 5_000
@@ -90,6 +93,7 @@ class ClientConfig:
         _check_choice("queue_choice", self.queue_choice, get_args(QueueChoice))
         _check_choice("auto_offset_reset", self.auto_offset_reset, get_args(OffsetReset))
         _check_choice("assignment", self.assignment, get_args(AssignmentChoice))
+        _check_choice("read_from", self.read_from, get_args(ReadFrom))
         if self.durability is not None:
             durability_level(self.durability)
         if self.request_timeout_ms > self.delivery_timeout_ms:

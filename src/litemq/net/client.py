@@ -51,12 +51,16 @@ class Peer(RequestChannel):
         ping_interval: float = 30.0,
         tls: ssl.SSLContext | None = None,
         on_lost: Callable[[LiteMQError], None] = lambda _error: None,
+        reads_replica: bool = False,
     ) -> Peer:
-        """Connect and send HELLO. Raise ``ConnectionLostError`` if the server is unreachable."""
+        """Connect and send HELLO. Raise ``ConnectionLostError`` if the server is unreachable.
+
+        If ``reads_replica``, a follower serves reads on this connection.
+        """
         peer = cls(f"{host}:{port}", on_lost)
         try:
             async with asyncio.timeout(timeout):
-                await peer._greet(host, port, client_id, tls)
+                await peer._greet(host, port, client_id, tls, reads_replica=reads_replica)
         except BaseException as error:
             peer.close()  # a cancelled connect must not leak its socket
             if isinstance(error, TimeoutError):
@@ -69,7 +73,9 @@ class Peer(RequestChannel):
         peer._pinging = peer._loop.call_later(ping_interval, peer._ping)
         return peer
 
-    async def _greet(self, host: str, port: int, client_id: str, tls: ssl.SSLContext | None) -> None:
+    async def _greet(
+        self, host: str, port: int, client_id: str, tls: ssl.SSLContext | None, *, reads_replica: bool
+    ) -> None:
         _, connection = await self._loop.create_connection(
             lambda: Connection(self._on_frames, self._on_connection_lost, max_frame_bytes=_MAX_FRAME_BYTES),
             host,
@@ -77,7 +83,12 @@ class Peer(RequestChannel):
             ssl=tls,
         )
         self._connection = connection
-        hello = Hello(least_version=PROTOCOL_VERSION, most_version=PROTOCOL_VERSION, client_id=client_id)
+        hello = Hello(
+            least_version=PROTOCOL_VERSION,
+            most_version=PROTOCOL_VERSION,
+            client_id=client_id,
+            reads_replica=reads_replica,
+        )
         answer = await self.ask(Opcode.HELLO, hello.SerializeToString())
         self.limits = HelloAnswer.FromString(answer.header)
 

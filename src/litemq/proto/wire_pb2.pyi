@@ -181,18 +181,20 @@ class Empty(_message.Message):
     def __init__(self) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("least_version", "most_version", "client_id", "user", "secret")
+    __slots__ = ("least_version", "most_version", "client_id", "user", "secret", "reads_replica")
     LEAST_VERSION_FIELD_NUMBER: _ClassVar[int]
     MOST_VERSION_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
+    READS_REPLICA_FIELD_NUMBER: _ClassVar[int]
     least_version: int
     most_version: int
     client_id: str
     user: str
     secret: bytes
-    def __init__(self, least_version: _Optional[int] = ..., most_version: _Optional[int] = ..., client_id: _Optional[str] = ..., user: _Optional[str] = ..., secret: _Optional[bytes] = ...) -> None: ...
+    reads_replica: bool
+    def __init__(self, least_version: _Optional[int] = ..., most_version: _Optional[int] = ..., client_id: _Optional[str] = ..., user: _Optional[str] = ..., secret: _Optional[bytes] = ..., reads_replica: bool = ...) -> None: ...
 
 class HelloAnswer(_message.Message):
     __slots__ = ("version", "max_frame_bytes", "software")

@@ -105,6 +105,11 @@ class LongPolls(QueueListener):
         """The number of pulls that wait for messages."""
         return sum(map(len, self._waiting.values()))
 
+    @property
+    def waited_for(self) -> list[QueueKey]:
+        """The queues that pulls wait for."""
+        return list(self._waiting)
+
     def offer(self, caller: Caller, frame: Frame, request: PullRequest, key: QueueKey) -> None:
         """Take a pull. It is answered when there are messages, or when its wait time ends."""
         limits = self._limits

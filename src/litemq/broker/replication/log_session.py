@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -54,6 +56,7 @@ class LogSession:
         self._number = 0
         self._reported = -1
         self._confirm = 0  # the master's
+        self.pause_reads: Callable[[], AbstractContextManager[object]] = nullcontext  # while the log is cut
 
     async def run(self) -> CopyNeeded:
         """Follow until the connection or the session ends, which raises.
@@ -106,7 +109,8 @@ class LogSession:
             )
         gives_up = begun.is_unclean and begun.begin < store.confirm_offset
         if not begun.must_copy and not gives_up and begun.begin < store.log_end:
-            await uninterrupted(partial(store.cut, begun.begin))
+            with self.pause_reads():
+                await uninterrupted(partial(store.cut, begun.begin))
         self._number = begun.session
         return begun
 

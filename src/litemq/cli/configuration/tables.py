@@ -288,6 +288,12 @@ CLIENT: Final = Table(
             "Assignment of queues to the consumers of a group; must be the same for all of them.",
         ),
         Setting("receive.zone", "zone", TEXT, "Zone of this client, for the same_zone assignment."),
+        Setting(
+            "receive.read_from",
+            "read_from",
+            choice("master", "replica"),
+            "Replica of a group that serves reads without a consumer group.",
+        ),
         Setting("receive.max_poll_records", "max_poll_records", INTEGER, "Maximum messages per fetch."),
         Setting("receive.prefetch_size", "prefetch_bytes", SIZE, "Maximum size of prefetched messages per consumer."),
         Setting(

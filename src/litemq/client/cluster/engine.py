@@ -17,6 +17,7 @@ from litemq.client.cluster.groups import ClusterGroups
 from litemq.client.cluster.jobs import ClusterJobs
 from litemq.client.cluster.nameservers import NameServers
 from litemq.client.cluster.reading import ClusterReader
+from litemq.client.cluster.replica_reads import ReplicaReads
 from litemq.client.cluster.replicas import ClusterReplicas
 from litemq.client.cluster.routes import Routes
 from litemq.client.cluster.sending.producer import Producer
@@ -74,7 +75,8 @@ class ClusterEngine:
         self.route = self._routes.route
         self.survey = self._routes.survey
 
-        reader = ClusterReader(self._connections, config)
+        self._reads = ReplicaReads(self._nameservers, self._connections, config)
+        reader = ClusterReader(self._connections, self._reads, config)
         self.join, self.heartbeat, self.release, self.leave = (
             reader.join,
             reader.heartbeat,
@@ -84,7 +86,7 @@ class ClusterEngine:
         self.pull, self.commit, self.offset_at_time = reader.pull, reader.commit, reader.offset_at_time
         self.lease, self.settle, self.extend = reader.lease, reader.settle, reader.extend
 
-        topics = ClusterTopics(self._nameservers, self._connections, self._routes, self._on_topic_gone)
+        topics = ClusterTopics(self._nameservers, self._connections, self._reads, self._routes, self._on_topic_gone)
         self.create_topic, self.alter_topic, self.delete_topic = topics.create, topics.alter, topics.delete
         self.describe_topic, self.topics, self.find = topics.describe, topics.count_queues, topics.find
 
@@ -126,7 +128,7 @@ class ClusterEngine:
             task.cancel()
         await asyncio.gather(*self._refreshing, return_exceptions=True)
         await self._routes.close()
-        await asyncio.gather(self._connections.close(), self._nameservers.close())
+        await asyncio.gather(self._connections.close(), self._reads.close(), self._nameservers.close())
 
     # Routes ---------------------------------------------------------------------------------------
 

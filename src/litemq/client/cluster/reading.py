@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from litemq.client.cluster import settling
 from litemq.client.cluster.connections import BrokerConnections
+from litemq.client.cluster.replica_reads import ReplicaReads
 from litemq.client.config import ClientConfig
 from litemq.client.engine.engine import (
     Assignment,
@@ -40,8 +42,9 @@ __all__ = ["ClusterReader", "queue_from_wire"]
 class ClusterReader:
     """The methods of ``Engine`` that read. Each request goes to the broker that it names."""
 
-    def __init__(self, connections: BrokerConnections, config: ClientConfig) -> None:
+    def __init__(self, connections: BrokerConnections, reads: ReplicaReads, config: ClientConfig) -> None:
         self._connections = connections
+        self._reads = reads
         self._ask = connections.ask
         self._timeout = config.request_timeout_ms / 1000
 
@@ -115,7 +118,8 @@ class ClusterReader:
             in_parts=on_part is not None,
         )
         timeout = wait_ms / 1000 + self._timeout
-        header, records = await self._connections.to(broker).request(
+        send = self._connections.to(broker).request if group else partial(self._reads.request, broker)
+        header, records = await send(
             Opcode.PULL,
             request.SerializeToString(),
             answered_within=timeout,
@@ -174,7 +178,8 @@ class ClusterReader:
 
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
         request = OffsetAtTimeRequest(topic=topic, queue_id=queue_id, store_timestamp=store_timestamp)
-        return OffsetAnswer.FromString(await self._ask(broker, Opcode.OFFSET_AT_TIME, request)).offset
+        answer = await self._reads.request(broker, Opcode.OFFSET_AT_TIME, request.SerializeToString())
+        return OffsetAnswer.FromString(answer.header).offset
 
 
 def _pulled(header: bytes, records: bytes) -> PulledRecords:

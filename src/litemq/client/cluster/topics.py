@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from litemq.client.cluster.connections import BrokerConnections
 from litemq.client.cluster.nameservers import NameServers
 from litemq.client.cluster.reading import queue_from_wire
+from litemq.client.cluster.replica_reads import ReplicaReads
 from litemq.client.cluster.routes import Routes
 from litemq.client.engine.engine import QueueInfo, TopicInfo
 from litemq.client.engine.topics import TopicChanges, TopicSettings
@@ -32,10 +33,15 @@ class ClusterTopics:
     """
 
     def __init__(
-        self, nameservers: NameServers, connections: BrokerConnections, routes: Routes, on_gone: Callable[[str], None]
+        self,
+        nameservers: NameServers,
+        connections: BrokerConnections,
+        reads: ReplicaReads,
+        routes: Routes,
+        on_gone: Callable[[str], None],
     ) -> None:
         self._nameservers = nameservers
-        self._connections = connections
+        self._reads = reads
         self._ask = connections.ask
         self._routes = routes
         self._on_gone = on_gone
@@ -62,7 +68,8 @@ class ClusterTopics:
     async def describe(self, topic: str, broker: str = "") -> TopicInfo:
         request = TopicRequest(topic=topic)
         if broker:
-            return _merge(topic, [(broker, await self._ask(broker, Opcode.DESCRIBE_TOPIC, request))])
+            answer = await self._reads.request(broker, Opcode.DESCRIBE_TOPIC, request.SerializeToString())
+            return _merge(topic, [(broker, answer.header)])
         survey = await self._routes.survey(topic)
         answers = await survey.ask(lambda each: self._ask(each, Opcode.DESCRIBE_TOPIC, request))
         return survey.complete(_merge(topic, answers))
@@ -85,7 +92,7 @@ class ClusterTopics:
 
     async def find(self, broker: str, topic: str, key: str, limit: int) -> bytes:
         header = FindRequest(topic=topic, key=key, most=limit).SerializeToString()
-        return (await self._connections.to(broker).request(Opcode.FIND, header)).attachment
+        return (await self._reads.request(broker, Opcode.FIND, header)).attachment
 
 
 def _merge(topic: str, answers: list[tuple[str, bytes]]) -> TopicInfo:

@@ -21,6 +21,7 @@ from litemq.client.config import (
     DurabilityName,
     OffsetReset,
     QueueChoice,
+    ReadFrom,
 )
 from litemq.client.consuming.ordered_consumer import MAX_HELD
 from litemq.client.consuming.reader import Start
@@ -78,6 +79,9 @@ class Client(SyncApp):
         assignment: How brokers distribute queues in a group: ``average``, ``consistent_hash`` or
             ``same_zone``.
         zone: The zone of this client, for ``assignment="same_zone"``.
+        read_from: Who serves readers, look-ups by key and offsets by time in a replicated group:
+            its ``master``, or a ``replica``, which may be behind. If none is in sync, the master
+            serves.
         max_poll_records: The most messages in one pull or lease request.
         prefetch_bytes: The size of a consumer's prefetch buffer.
         fetch_wait_ms: How long a broker may hold a request until messages arrive.
@@ -119,6 +123,7 @@ class Client(SyncApp):
         session_timeout_ms: int = 5000,
         assignment: AssignmentChoice = "average",
         zone: str = "",
+        read_from: ReadFrom = "master",
         max_poll_records: int = 1024,
         prefetch_bytes: int = 8 * 1024 * 1024,
         fetch_wait_ms: int = 5000,
@@ -154,6 +159,7 @@ class Client(SyncApp):
             session_timeout_ms=session_timeout_ms,
             assignment=assignment,
             zone=zone,
+            read_from=read_from,
             max_poll_records=max_poll_records,
             prefetch_bytes=prefetch_bytes,
             fetch_wait_ms=fetch_wait_ms,

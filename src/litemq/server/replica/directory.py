@@ -41,6 +41,7 @@ class ReplicaDirectory:
         self._path = Path(config.data_path)
         self._closed_log: ClosedLog | None = None
         self._closed_stretches: list[Stretch] = []
+        self.on_close: Callable[[], object] = lambda: None  # before the store is closed
         self.store: ReplicaStore | None = None
         self.store_id = b""
         self.cannot_open = False
@@ -156,5 +157,6 @@ class ReplicaDirectory:
         """Close the store or the log, if it is open."""
         self._close_log()
         if self.store is not None:
+            self.on_close()
             store, self.store = self.store, None
             await uninterrupted(partial(close_store, store))

@@ -17,6 +17,7 @@ from litemq.errors import (
 )
 from litemq.net.client import Peer
 from litemq.server.replica.directory import ReplicaDirectory
+from litemq.server.replica.follower_reads import FollowerReads
 
 __all__ = ["FollowerRole"]
 
@@ -29,8 +30,17 @@ _LOG = logging.getLogger(__name__)
 class FollowerRole:
     """Follows the master at ``address``."""
 
-    def __init__(self, directory: ReplicaDirectory, address: tuple[str, int], *, group: str, broker_id: str) -> None:
+    def __init__(
+        self,
+        directory: ReplicaDirectory,
+        reads: FollowerReads,
+        address: tuple[str, int],
+        *,
+        group: str,
+        broker_id: str,
+    ) -> None:
         self._directory = directory
+        self._reads = reads
         self._address = address
         self._group = group
         self._broker_id = broker_id
@@ -69,7 +79,9 @@ class FollowerRole:
         if directory.cannot_open:
             return  # until its log is repaired
         if directory.store is not None:
-            needed = await LogSession(directory.store, peer, group=self._group).run()
+            session = LogSession(directory.store, peer, group=self._group)
+            session.pause_reads = self._reads.paused
+            needed = await session.run()
             self._log_start, differs_from = needed.log_start, needed.differs_from
         await directory.copy(peer, self._log_start, differs_from)
 

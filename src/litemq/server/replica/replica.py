@@ -22,6 +22,7 @@ from litemq.server.broker_setup import frame_limits
 from litemq.server.heap import trim_heap_regularly
 from litemq.server.replica.directory import ReplicaDirectory
 from litemq.server.replica.follower import FollowerRole
+from litemq.server.replica.follower_reads import FollowerReads
 from litemq.server.replica.group_link import GroupLink
 from litemq.server.replica.held_requests import HeldRequests
 from litemq.server.replica.log_repairs import LogRepairs
@@ -92,6 +93,8 @@ class _Replica:
         self._repairs = LogRepairs(directory, self._link, group=config.broker_name, broker_id=config.broker_id)
         self._stretches = StretchRequests(config.broker_name, directory)
         self._handlers = HandlerTable((self._stretches.handler,))  # of both roles
+        self._reads = FollowerReads(directory, config, clock)
+        directory.on_close = self._reads.close
         self.address = ("", 0)
 
     # Requests -------------------------------------------------------------------------------------
@@ -105,19 +108,17 @@ class _Replica:
         if self._broker is not None:
             self._broker.handle(session, frames)
             return
-        refusal = NotMasterError(f"this broker is not the master of its group: {self._hint()}")
-        refused = False
+        is_lost = False
         for frame in frames:
-            handler = self._handlers.get(frame.opcode)
-            if handler is None:
-                refused = True
-                session.refuse(frame, refusal)
-                continue
+            handler = self._handlers.get(frame.opcode) or self._reads.handler(session, frame.opcode)
             try:
+                if handler is None:
+                    raise NotMasterError(f"this broker is not the master of its group: {self._hint()}")
                 handler.call(session, frame)
             except LiteMQError as error:
                 session.refuse(frame, error)
-        if refused:
+            is_lost |= handler is None and not self._reads.are_wanted(session)
+        if is_lost:
             session.close(ConnectionLostError("this broker is not the master"))  # so that the client looks for it
 
     def _hint(self) -> str:
@@ -132,6 +133,7 @@ class _Replica:
     def caller_gone(self, session: Session) -> None:
         """A connection has ended."""
         self._held.caller_gone(session)
+        self._reads.caller_gone(session)
         if self._broker is not None:
             self._broker.caller_gone(session)
 
@@ -214,11 +216,17 @@ class _Replica:
                 serve=self._serve,
                 handlers=self._handlers.values(),
             )
-            return asyncio.create_task(master.run(view))
+            return asyncio.create_task(self._lead(master, view))
         if role.address is None:
             return None
-        follower = FollowerRole(self.directory, role.address, group=config.broker_name, broker_id=config.broker_id)
+        follower = FollowerRole(
+            self.directory, self._reads, role.address, group=config.broker_name, broker_id=config.broker_id
+        )
         return asyncio.create_task(follower.run())
+
+    async def _lead(self, master: MasterRole, view: ReplicaGroup) -> None:
+        self._reads.close()  # no read is served in between: the master begins at once
+        await master.run(view)
 
     def _report(self) -> ReplicaReport:
         config, store = self._config, self.directory.store

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from litemq import AsyncClient
-from litemq.errors import NotMasterError, UnsupportedFeatureError
+from litemq.client.cluster.engine import ClusterEngine
+from litemq.errors import NotMasterError, TopicNotFoundError, UnsupportedFeatureError
 from litemq.net.client import Peer
-from litemq.proto.wire_pb2 import ListTopicsRequest, Opcode
+from litemq.proto.wire_pb2 import ListTopicsRequest, Opcode, PullRequest, SendRequest
 from litemq.server.broker import run_broker
 from litemq.server.broker_config import BrokerConfig
 from support.name_processes import running_nameserver
@@ -108,6 +111,59 @@ async def test_a_follower_names_its_master(tmp_path: Path) -> None:
         with pytest.raises(NotMasterError, match=f"ask {master} at 127.0.0.1:{port}"):
             await peer.request(Opcode.LIST_TOPICS, ListTopicsRequest().SerializeToString(), timeout=60)
         await eventually(lambda: not peer.is_open)  # so that the client connects to the master
+
+
+@on_loop
+async def test_a_follower_serves_the_reads_of_clients_that_ask_for_it(tmp_path: Path) -> None:
+    async with _trio(tmp_path) as trio, AsyncClient(trio.url) as mq:
+        master = await trio.wait_master(1)
+        await mq.admin.create_topic("orders", queues=1)
+        for number in range(20):
+            await mq.send("orders", b"%d" % number, keys=["k"])
+        follower = next(name for name in _NAMES if name != master)
+        port = trio.replicas[follower].port
+        peer = await Peer.connect("127.0.0.1", port, client_id="tests", reads_replica=True)
+        found = b""
+        asked = PullRequest(topic="orders", max_messages=100, wait_ms=1_000).SerializeToString()
+        while found.count(b"orders") < 20:  # a follower confirms a little later
+            with contextlib.suppress(TopicNotFoundError):
+                found = (await peer.request(Opcode.PULL, asked, timeout=60)).attachment
+        for opcode, header in (
+            (Opcode.SEND, SendRequest(topic="orders").SerializeToString()),
+            (Opcode.PULL, PullRequest(topic="orders", max_messages=1, group="shop").SerializeToString()),
+        ):
+            with pytest.raises(NotMasterError):
+                await peer.request(opcode, header, timeout=60)
+        assert (await peer.request(Opcode.PULL, asked, timeout=60)).attachment == found  # it stays open
+        peer.close()
+        other = await Peer.connect("127.0.0.1", port, client_id="tests")  # a client that reads from the master
+        with pytest.raises(NotMasterError):
+            await other.request(Opcode.PULL, asked, timeout=60)
+        await eventually(lambda: not other.is_open)
+
+
+@on_loop
+async def test_a_client_reads_from_a_replica(tmp_path: Path) -> None:
+    async with _trio(tmp_path) as trio, AsyncClient(trio.url, read_from="replica") as mq:
+        master = await trio.wait_master(1)
+        await mq.admin.create_topic("orders", queues=1)
+        bodies = [b"%d" % number for number in range(20)]
+        for body in bodies:
+            await mq.send("orders", body, keys=["k"], durability="replicas")
+        async with mq.reader("orders", start="earliest") as reader:
+            assert [bytes((await anext(reader)).body) for _ in bodies] == bodies
+            assert mq._publisher is not None
+            reads = cast("ClusterEngine", mq._publisher.engine)._reads
+            chosen = reads._chosen["orders"]
+            assert chosen.channel is not None
+            assert chosen.channel.address != f"127.0.0.1:{trio.replicas[master].port}"
+            [stopped] = [name for name in _NAMES if chosen.channel.address.endswith(f":{trio.replicas[name].port}")]
+            await trio.replicas[stopped].stop()
+            await mq.send("orders", b"more")
+            assert bytes((await anext(reader)).body) == b"more"  # of another replica, or of the master
+        found = await mq.admin.find("orders", "k")
+        assert len(found) == len(bodies)
+        await trio.replicas[stopped].start()
 
 
 def test_replication_is_refused_unless_asked_for() -> None:

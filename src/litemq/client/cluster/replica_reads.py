@@ -1,0 +1,126 @@
+"""Reads from the replicas of a group, for clients with ``read_from="replica"``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from functools import partial
+from typing import Final
+
+from litemq.client.cluster.connections import BrokerConnections
+from litemq.client.cluster.nameservers import NameServers
+from litemq.client.config import ClientConfig
+from litemq.client.transport.channel import Answer, Connect, PartCallback
+from litemq.client.transport.connection import BrokerConnection
+from litemq.errors import LiteMQError, NetworkError, NotMasterError, OffsetOutOfRangeError, TopicNotFoundError
+from litemq.net.client import Peer
+from litemq.proto.wire_pb2 import ReplicaGroup
+
+__all__ = ["ReplicaReads"]
+
+# The replica is gone, or does not have what the master may have.
+_ASK_MASTER: Final = (NetworkError, NotMasterError, TopicNotFoundError, OffsetOutOfRangeError)
+_CONNECT: Final[Connect] = partial(Peer.connect, reads_replica=True)
+_LOG = logging.getLogger(__name__)
+
+
+class ReplicaReads:
+    """Sends reads to a live replica that is in sync, and otherwise to the master."""
+
+    def __init__(
+        self,
+        nameservers: NameServers,
+        connections: BrokerConnections,
+        config: ClientConfig,
+        connect: Connect = _CONNECT,
+    ) -> None:
+        self._nameservers = nameservers
+        self._connections = connections
+        self._config = config
+        self._connect = connect
+        self._chosen: dict[str, BrokerConnection] = {}  # by group
+        self._replicas: dict[tuple[str, int], BrokerConnection] = {}  # by address
+        self._views: dict[str, ReplicaGroup] = {}
+        self._refresh_at = 0.0
+        self._refreshing = asyncio.Lock()
+
+    async def request(
+        self,
+        broker: str,
+        opcode: int,
+        header: bytes,
+        *,
+        answered_within: float | None = None,
+        vital: bool = False,
+        on_part: PartCallback | None = None,
+    ) -> Answer:
+        """Send a read, and return its answer: of a replica, or else of the master."""
+        master = self._connections.to(broker)
+        replica = await self._choose(broker) if self._config.read_from == "replica" else None
+        if replica is None:
+            return await master.request(opcode, header, answered_within=answered_within, vital=vital, on_part=on_part)
+        parts = 0
+
+        def count(header: bytes, attachment: bytes) -> None:
+            nonlocal parts
+            parts += 1
+            if on_part is not None:
+                on_part(header, attachment)
+
+        try:
+            return await replica.request(
+                opcode,
+                header,
+                within=self._config.contact_timeout_ms / 1000,
+                answered_within=answered_within,
+                vital=vital,
+                on_part=None if on_part is None else count,
+            )
+        except _ASK_MASTER as error:
+            _LOG.info("%s does not serve a read, asking the master: %s", replica.name, error)
+            if isinstance(error, (NetworkError, NotMasterError)):
+                self._chosen.pop(broker, None)
+                self._refresh_at = 0.0
+            if parts:  # the caller has them: it continues after them
+                raise
+        return await master.request(opcode, header, answered_within=answered_within, vital=vital, on_part=on_part)
+
+    async def _choose(self, broker: str) -> BrokerConnection | None:
+        """Return the connection to a replica of ``broker`` other than its master, if it has one."""
+        await self._refresh()
+        view = self._views.get(broker)
+        if view is None:
+            return None
+        usable = [
+            (each.host, each.port)
+            for each in view.replicas
+            if each.alive and each.store_id in view.members and each.store_id != view.holder
+        ]
+        chosen = self._chosen.get(broker)
+        if chosen is not None and any(chosen is self._replicas.get(address) for address in usable):
+            return chosen
+        if not usable:
+            return None
+        address = random.choice(usable)  # noqa: S311  it spreads the readers
+        if address not in self._replicas:
+            name = f"a replica of {broker} at {address[0]}:{address[1]}"
+            self._replicas[address] = BrokerConnection(name, lambda: address, self._connect, self._config)
+        self._chosen[broker] = self._replicas[address]
+        return self._chosen[broker]
+
+    async def _refresh(self) -> None:
+        """Ask for the groups again if the last answer is old. If no NameServer answers, keep it."""
+        loop = asyncio.get_running_loop()
+        async with self._refreshing:
+            if loop.time() < self._refresh_at:
+                return
+            self._refresh_at = loop.time() + self._config.route_refresh_ms / 1000
+            try:
+                self._views = {view.name: view for view in await self._nameservers.replica_groups()}
+            except LiteMQError as error:
+                _LOG.info("cannot refresh the replicas, will retry: %s", error)
+
+    async def close(self) -> None:
+        """End all connections."""
+        await asyncio.gather(*(replica.close() for replica in self._replicas.values()))
