@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from litemq.storage.replica_store import ReplicaStore
@@ -17,9 +16,11 @@ _REPLICATED = LEVELS.index("replicas")
 
 def violations(load: Load, master: ReplicaStore, followers: list[ReplicaStore]) -> list[str]:
     """Return the violated invariants."""
-    found = problems(replace(load.history, outcomes=_promised(load)))
+    receipts = {name: at for name, at in load.history.receipts.items() if name.producer == _REPLICATED}
+    found = problems(replace(load.history, outcomes=_promised(load), receipts=receipts))
     found += _vanished(load)
     for follower in followers:
+        found += _different_logs(master, follower)
         try:
             assert_same(master, follower)
         except AssertionError as error:
@@ -27,8 +28,23 @@ def violations(load: Load, master: ReplicaStore, followers: list[ReplicaStore]) 
     return found
 
 
+def _different_logs(master: ReplicaStore, follower: ReplicaStore) -> list[str]:
+    """I2: two logs have the same bytes, as far as both reach back."""
+    size, end = master.segment_bytes, master.log_end
+    begin = max(master.log_start, follower.log_start)
+    for start in range(begin, end, size):
+        until = min(start + size, end)
+        if bytes(master._log.read(start, until)) != bytes(follower._log.read(start, until)):
+            return [f"I2: the logs of two replicas differ between {start} and {until}"]
+    return []
+
+
 def _promised(load: Load) -> dict[Name, Outcome]:
-    """Return the outcomes: an acknowledgement below level 3 may be lost with its master."""
+    """Return the outcomes: an acknowledgement below level 3 may be lost with its master.
+
+    The same holds for its receipt: if an earlier master has the message, too, it may be at the
+    position that this master gave it.
+    """
     stored = {name for name, _ in load.history.log}
     return {
         name: Outcome.UNKNOWN
@@ -38,7 +54,7 @@ def _promised(load: Load) -> dict[Name, Outcome]:
     }
 
 
-def _vanished(load: Load) -> Iterator[str] | list[str]:
+def _vanished(load: Load) -> list[str]:
     """I2 and I6: what was read once is there at the end, with the same value."""
     at_end: dict[Position, Name] = {position: name for name, position in load.history.log}
     found = [

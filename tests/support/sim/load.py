@@ -33,6 +33,7 @@ class Load:
     # By reader, what it has read, in order. What is read is confirmed and must last.
     seen: list[tuple[Name, Position]] = field(default_factory=list)
     is_stopping: bool = False
+    consumer: asyncio.Task[None] = field(init=False)
 
     def client(self, name: str) -> AsyncClient:
         """Return a client with short timeouts."""

@@ -95,10 +95,12 @@ async def _recover(cluster: Cluster, load: Load) -> None:
     load.is_stopping = True
     await asyncio.wait(cluster.clients)
     await cluster.run_to_end(lambda: load.send_last(Name(LEVELS.index("replicas"), "last", 0)))
-    while not _is_whole(cluster):  # noqa: ASYNC110  virtual time
-        await asyncio.sleep(0.1)
     await cluster.run_to_end(load.read_log)
     while not load.is_consumed:  # noqa: ASYNC110  virtual time
+        await asyncio.sleep(0.1)
+    load.consumer.cancel()
+    await asyncio.wait([load.consumer])
+    while not _is_whole(cluster):  # noqa: ASYNC110  virtual time
         await asyncio.sleep(0.1)
 
 
