@@ -48,6 +48,7 @@ _WEIGHTS: Final = {
     "power": 0.35,
     "wipe": 0.25,
     "resign": 0.25,
+    "recover": 1.0,
 }
 # What a group does by itself, in this order.
 _HEALING: Final = (
@@ -75,10 +76,12 @@ class Finding(NamedTuple):
     elections: int
 
 
-def walk(rules: Rules, seed: int, steps: int = _STEPS) -> tuple[list[Event], str | None, World]:
+def walk(
+    rules: Rules, seed: int, steps: int = _STEPS, bounds: dict[str, int] = BOUNDS
+) -> tuple[list[Event], str | None, World]:
     """Run one random schedule; return its events, the violation if any, and the world."""
     chosen = random.Random(seed)
-    world, schedule = World(rules, BOUNDS), []
+    world, schedule = World(rules, bounds), []
     for _ in range(steps):
         events = world.enabled()
         if not events:

@@ -15,7 +15,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["BOUNDS", "REPLICAS", "SAFE", "VARIANTS", "Event", "Rules", "Violation", "World"]
+__all__ = [
+    "BOUNDS",
+    "RECOVERY_BOUNDS",
+    "RECOVERY_VARIANTS",
+    "REPLICAS",
+    "SAFE",
+    "VARIANTS",
+    "Event",
+    "Rules",
+    "Violation",
+    "World",
+]
 
 REPLICAS: Final = 3
 MIN_IN_SYNC: Final = 2
@@ -49,6 +60,10 @@ class Rules(NamedTuple):
     keep_tail: bool = True  # a new master keeps its whole log; else it cuts off what may be unconfirmed
     restart_keeps_epoch: bool = False  # a master that was restarted goes on in its epoch
     ack_after_fsync: bool = True  # replicas report what is flushed; else what is received
+    # With the bound ``losses``, the store loses the fact, which is rebuilt from all logs.
+    recover_overlap: bool = True  # so many replicas have the latest epoch that they overlap with any set
+    recover_latest: bool = True  # the new set has the replicas with the latest record; else all replicas
+    small_set_waits: bool = True  # a set smaller than MIN_IN_SYNC confirms nothing
 
 
 VARIANTS: Final = {
@@ -73,6 +88,13 @@ VARIANTS: Final = {
     "restart-keeps-epoch": Rules(restart_keeps_epoch=True),
     "report-received": Rules(ack_after_fsync=False),
 }
+RECOVERY_VARIANTS: Final = {
+    "recovery": Rules(),
+    "recover-lone-epoch": Rules(recover_overlap=False),
+    "recover-all": Rules(recover_latest=False),
+    "small-set-confirms": Rules(small_set_waits=False),
+}
+RECOVERY_BOUNDS: Final = BOUNDS | {"losses": 1}
 SAFE: Final = frozenset({"proposed", "proposed+promise"})
 
 
@@ -188,6 +210,8 @@ class World:
             and max(0, node.reported(report[0])) < report[2]
         ]
         events += [("store_change", change) for change in self.changes]
+        if self.left.get("losses") and self._may_recover():
+            events.append(("recover",))
         events += [("answer", answer) for answer in self.answers]
         return events
 
@@ -234,6 +258,15 @@ class World:
 
     def may_elect(self, number: int) -> bool:
         return self.name(number) in self.isr or not self.rules.isr_only
+
+    def _may_recover(self) -> bool:
+        """All replicas report, have synced their logs, and no master has a lease."""
+        if any(not node.is_up or node.is_master or node.flushed < len(node.log) for node in self.nodes):
+            return False
+        latest = max(node.last_epoch for node in self.nodes)
+        holders = [node for node in self.nodes if node.last_epoch == latest]
+        is_any_empty = any(not node.log for node in self.nodes) and latest > 0
+        return not self.rules.recover_overlap or (not is_any_empty and len(holders) + MIN_IN_SYNC > REPLICAS)
 
     def _sets_after_election(self, number: int) -> list[Set]:
         """Return the sets that an election may leave: the same one, or without a silent member."""
@@ -315,6 +348,22 @@ class World:
     def _do_elect(self, number: int, isr: Set) -> None:
         self.left["elections"] -= 1
         self.epoch, self.holder, self.isr, self.revision = self.epoch + 1, self.name(number), isr, self.revision + 1
+
+    def _do_recover(self) -> None:
+        """The fact is lost. Once no master has a lease, it is rebuilt, far above all epochs.
+
+        A set of one has no spare: its disk must last until another replica has joined.
+        """
+        self.left["losses"] -= 1
+        if self.rules.small_set_waits:
+            self.left["wipes"] = 0
+        latest = max((node.last_epoch, len(node.log)) for node in self.nodes)
+        self.isr = frozenset(
+            self.name(number)
+            for number, node in enumerate(self.nodes)
+            if (node.last_epoch, len(node.log)) == latest or not self.rules.recover_latest
+        )
+        self.epoch, self.holder, self.revision = self.epoch + 10, -1, self.revision + 1
 
     def _do_begin(self, number: int) -> None:
         """The elected replica hears of its election, and begins the epoch."""
@@ -415,6 +464,8 @@ class World:
 
     def _confirm(self, number: int, node: Node) -> None:
         counted = node.isr
+        if self.rules.floor and self.rules.small_set_waits and len(counted) < MIN_IN_SYNC:
+            return
         if node.pending is not None:
             counted = node.isr | node.pending if self.rules.union else node.pending
         own = node.flushed if self.rules.ack_after_fsync else len(node.log)

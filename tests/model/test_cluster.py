@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.cluster import hunt, shorten, walk
-from model.protocol import SAFE, VARIANTS
+from model.protocol import RECOVERY_BOUNDS, RECOVERY_VARIANTS, SAFE, VARIANTS
 
 # A seed whose schedule breaks an invariant of the variant; ``all --runs 20000`` finds them.
 SEEDS = {
@@ -48,3 +48,23 @@ def test_each_rule_is_needed(variant: str) -> None:
 def test_the_same_schedules_are_harmless_with_the_rules() -> None:
     for seed in SEEDS.values():
         assert walk(VARIANTS["proposed"], seed)[1] is None
+
+
+# The same for a group whose facts are lost once, and rebuilt.
+RECOVERY_SEEDS = {"recover-lone-epoch": 3958, "recover-all": 5001, "small-set-confirms": 3609}
+
+
+def test_facts_are_rebuilt_without_a_loss() -> None:
+    recovered = 0
+    for seed in range(1, 301):
+        _, problem, world = walk(RECOVERY_VARIANTS["recovery"], seed, bounds=RECOVERY_BOUNDS)
+        assert problem is None, seed
+        recovered += not world.left["losses"]
+    assert recovered > 150
+
+
+@pytest.mark.parametrize("variant", sorted(RECOVERY_VARIANTS.keys() - {"recovery"}))
+def test_each_rule_of_the_recovery_is_needed(variant: str) -> None:
+    seed = RECOVERY_SEEDS[variant]
+    assert walk(RECOVERY_VARIANTS[variant], seed, bounds=RECOVERY_BOUNDS)[1] is not None
+    assert walk(RECOVERY_VARIANTS["recovery"], seed, bounds=RECOVERY_BOUNDS)[1] is None

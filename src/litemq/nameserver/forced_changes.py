@@ -1,11 +1,16 @@
 """Changes of a group's fact that only an operator may ask for. Pure functions.
 
 ``plan_recovery`` is for a group whose facts are lost, and with them its in-sync set. If all
-replicas report, the one with the latest record has everything that was ever confirmed:
+replicas report, the one with the latest record has everything that was ever confirmed, provided
+that enough replicas have records of its epoch:
 
-- A record is confirmed once the whole in-sync set of its epoch has it, and only a member of the set
-  begins the next epoch. So each log with a record of a later epoch has all that was confirmed.
+- The in-sync set has at least ``min_in_sync`` replicas. If so many replicas have records of the
+  latest epoch that they overlap with any such set, a member of the set is among them. That member
+  has everything that was confirmed.
 - Of the logs whose last record is of the same epoch, each is a prefix of the longer ones.
+
+A replica outside the set may be the only one with a record of the latest epoch, if the master of
+that epoch has lost it in a power cut.
 
 The new set has only the replicas with this latest record; the others join again. An empty log may
 be that of a wiped disk, so its replica counts as missing.
@@ -61,6 +66,11 @@ def plan_recovery(
         reasons.append(f"only {len(reports)} of {configured} replicas report")
     if empty and latest[1]:
         reasons.append(f"the log of {', '.join(empty)} is empty, so its disk may have been lost")
+    holders = sorted(names[report.store_id] for report in reports if report.last_epoch == latest[0])
+    if not reasons and len(holders) + min_in_sync <= configured:
+        reasons.append(
+            f"of epoch {latest[0]}, the latest, only {', '.join(holders)} has records, and may not have been in sync"
+        )
     epoch = latest[0] + EPOCH_GAP
     fact = GroupFact(
         name,

@@ -50,6 +50,11 @@ class OperatorRequests:
         outdated = self._check_lost(group)
         now = self._clock.elapsed_ns()
         view = group.view(now)
+        unflushed = [each.broker_id for each in group.alive(now) if each.flushed < each.log_end]
+        if unflushed:
+            raise ChangeRefusedError(
+                f"group {group.name}: {', '.join(unflushed)} has not synced its log to disk yet. Try again in 1 s", None
+            )
         settings = max(group.alive(now), key=lambda each: (each.last_epoch, each.log_end), default=ReplicaReport())
         plan = plan_recovery(
             group.name,

@@ -1713,7 +1713,7 @@ class ReadStretchRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class ReplicaReport(_message.Message):
-    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "confirm", "bytes_cut", "damaged_stretches", "cannot_open")
+    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "flushed", "confirm", "bytes_cut", "damaged_stretches", "cannot_open")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1729,6 +1729,7 @@ class ReplicaReport(_message.Message):
     KNOWN_VERSION_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     IS_STOPPING_FIELD_NUMBER: _ClassVar[int]
+    FLUSHED_FIELD_NUMBER: _ClassVar[int]
     CONFIRM_FIELD_NUMBER: _ClassVar[int]
     BYTES_CUT_FIELD_NUMBER: _ClassVar[int]
     DAMAGED_STRETCHES_FIELD_NUMBER: _ClassVar[int]
@@ -1748,11 +1749,12 @@ class ReplicaReport(_message.Message):
     known_version: int
     wait_ms: int
     is_stopping: bool
+    flushed: int
     confirm: int
     bytes_cut: int
     damaged_stretches: int
     cannot_open: bool
-    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., flushed: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ...) -> None: ...
 
 class ReplicaGroup(_message.Message):
     __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured", "unclean_epoch", "facts_lost")

@@ -32,7 +32,15 @@ def test_the_replicas_with_the_latest_record_are_in_sync() -> None:
 
 
 def test_a_later_epoch_counts_more_than_a_longer_log() -> None:
-    assert _plan(_report(A, 6, 10), _report(B, 5, 900), _report(C)).fact.members == frozenset({A})
+    fact, uncertainty = _plan(_report(A, 6, 10), _report(B, 5, 900), _report(C, 6, 9))
+    assert (fact.members, uncertainty) == (frozenset({A}), "")
+
+
+def test_the_replicas_of_the_latest_epoch_must_overlap_with_any_in_sync_set() -> None:
+    """The model finds a schedule without that: see ``recover-lone-epoch``."""
+    fact, uncertainty = _plan(_report(A, 6, 10), _report(B, 5, 900), _report(C))
+    assert uncertainty == "of epoch 6, the latest, only a has records, and may not have been in sync"
+    assert fact.unclean_epoch == fact.epoch
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class _Site:
             min_in_sync=2,
             segment_bytes=1 << 20,
         )
-        for name, value in fields.items():
+        for name, value in {"flushed": fields.get("log_end", 0), **fields}.items():
             setattr(report, name, value)
         return report.SerializeToString()
 
@@ -326,6 +326,9 @@ async def test_lost_facts_are_recovered_once_the_last_master_cannot_write(tmp_pa
         await site.report(B, last_epoch=3, log_end=120)
         with pytest.raises(ChangeRefusedError, match="only 2 of 3 replicas report"):
             await site.recover(applies=True)
+        await site.report(C, last_epoch=2, log_end=200, flushed=199)
+        with pytest.raises(ChangeRefusedError, match="c has not synced its log"):
+            await site.recover()
         await site.report(C, last_epoch=2, log_end=200)
         plan = await site.recover()
         assert (list(plan.members), plan.epoch, plan.uncertainty, plan.is_applied) == ([B], 3 + EPOCH_GAP, "", False)

@@ -48,7 +48,7 @@ EXIT_CODES: Final = {
     EXIT_UNKNOWN: "unknown whether the message was stored",
     EXIT_LATER: "rejected because of load, a quota, a full backlog or a full disk: retry later",
     EXIT_PARTIAL: "incomplete: a broker did not answer (standard error names it); the output or the change covers "
-    "the others. Of `cluster status`, also: a replica is missing or not in sync",
+    "the others. Of `cluster status`, also: a replica is missing or not in sync, or a group has no master",
     EXIT_INTERRUPTED: "interrupted by Ctrl-C; for a server, by the second Ctrl-C, which stops it immediately",
 }
 

@@ -35,7 +35,7 @@ def write_recovery(recovery: GroupRecovery, output: OutputFormat) -> None:
         )
     else:
         sys.stdout.write(
-            f"All {recovery.configured} replicas report, so no acknowledged message is lost. The others copy what "
+            f"All {recovery.configured} replicas report, and no acknowledged message is lost. The others copy what "
             "they lack.\n"
         )
     if recovery.is_applied:

@@ -248,6 +248,7 @@ class _Replica:
             cannot_open=self.directory.cannot_open,
             confirm=store.confirm_offset if store is not None else 0,
             bytes_cut=self.directory.bytes_cut,
+            flushed=store.flushed_offset if store is not None else 0,
         )
 
 
