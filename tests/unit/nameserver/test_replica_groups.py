@@ -316,8 +316,9 @@ async def test_lost_facts_are_recovered_once_the_last_master_cannot_write(tmp_pa
     async with _site(tmp_path) as site:
         with pytest.raises(InvalidArgumentError, match="knows no replicated group"):
             await site.recover()
-        while not (await site.report(A, last_epoch=3, log_end=100)).facts_lost:  # once the store has said so
-            await asyncio.sleep(0)
+        await site.report(A, last_epoch=3, log_end=100)
+        group = site.groups._groups["orders"]
+        await eventually(lambda: group.lost_since is not None)  # the store has said so
         site.clock.advance(6.9)  # of its lease, and of the time after which a replica is silent
         with pytest.raises(ChangeRefusedError, match=r"its last master may still write\. Try again in 1 s"):
             await site.recover()
