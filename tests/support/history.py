@@ -109,7 +109,7 @@ def _lost(history: History) -> Iterator[str]:
     stored = {name for name, _ in history.log}
     for name, outcome in history.outcomes.items():
         if outcome is Outcome.ACKED and name not in stored and name.producer not in history.unsafe:
-            yield f"I1: {name} was acknowledged at {history.receipts.get(name)} and is not in the log"
+            yield f"I1: {name} was acknowledged at {history.receipts[name]} and is not in the log"
 
 
 def _repeated(history: History) -> Iterator[str]:
