@@ -166,14 +166,16 @@ def _replication(seconds: float) -> list[Figure]:
 def _catching_up(scale: float) -> list[Figure]:
     megabytes = max(20.0, _MEGABYTES * scale)
     queues = max(100, round(_QUEUES * scale))
+    catch_up = CatchUp(megabytes)
     return [
         Figure(
             "catch_up",
             f"a follower that lacks {megabytes:g} MB, from listening until it is in sync",
             "MB/s",
-            CatchUp(megabytes).rate,
+            catch_up.rate,
             at_least(100),
         ),
+        Figure("catch_up_cpu", "MB of the same per second of the follower's CPU", "MB/s", lambda: catch_up.per_cpu_s),
         Figure("copy", "the same with a wiped disk, which copies the log", "MB/s", WipedDisk(megabytes / 2).rate),
         Figure(
             "promotion",

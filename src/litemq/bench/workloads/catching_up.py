@@ -7,6 +7,7 @@ import time
 from typing import Final
 
 from litemq import AsyncClient
+from litemq.bench.baselines.cpu_time import cpu_seconds
 from litemq.bench.replica_group import GroupSettings, ReplicaGroup, ServerProcess, running_group
 from litemq.bench.workloads.group_watch import GroupWatch, master_of, poll, replica_of, watching
 from litemq.bench.workloads.load import measure_send
@@ -28,6 +29,7 @@ class CatchUp:
 
     def __init__(self, megabytes: float) -> None:
         self._megabytes = megabytes
+        self.per_cpu_s = 1.0  # MB in a second of the follower's CPU time: the rate if nothing else runs
 
     def rate(self) -> float:
         """Return MB/s, from the moment at which the follower listens until it is in sync."""
@@ -41,7 +43,8 @@ class CatchUp:
             await asyncio.sleep(_SETTLE_S)
             view = await watch.view()
             lacks = replica_of(view, master_of(view)).log_end - replica_of(view, name).log_end
-            seconds = await _started(follower, group, watch)
+            seconds, cpu = await _started(follower, group, watch)
+            self.per_cpu_s = lacks / cpu / _MB
             return lacks / seconds / _MB
 
 
@@ -75,7 +78,7 @@ class WipedDisk:
             view = await watch.view()
             size = replica_of(view, master_of(view)).log_end - master.log_start
             follower.wipe()
-            seconds = await _started(follower, group, watch)
+            seconds, _ = await _started(follower, group, watch)
             if _COPIED not in follower.output:
                 raise LiteMQError(f"the follower did not copy the log: {follower.output}")
             return size / seconds / _MB
@@ -103,10 +106,10 @@ async def _fill(group: ReplicaGroup, megabytes: float) -> None:
         raise LiteMQError(f"{sent.failed} messages failed: {sent.first_error}")
 
 
-async def _started(follower: ServerProcess, group: ReplicaGroup, watch: GroupWatch) -> float:
-    """Start a follower; return the seconds from when it listens until it is in sync."""
+async def _started(follower: ServerProcess, group: ReplicaGroup, watch: GroupWatch) -> tuple[float, float]:
+    """Start a follower; return the seconds, and those of its CPU, from listening to in sync."""
     follower.start()
     await poll(lambda: follower.is_listening, "the follower listens")
-    begin = time.monotonic()
+    begin, cpu = time.monotonic(), cpu_seconds(follower.pid)
     await watch.wait_in_sync(len(group.replicas))
-    return time.monotonic() - begin
+    return time.monotonic() - begin, cpu_seconds(follower.pid) - cpu

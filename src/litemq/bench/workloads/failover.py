@@ -27,14 +27,16 @@ _TOPIC: Final = "load"
 _BEFORE: Final = 1_000  # acknowledged messages before a round begins
 _AFTER_S: Final = 0.5
 _CLOSE_MS: Final = 1_000  # after Ctrl-C, no server may be left that could answer
+_CONTACT_MS: Final = 30_000  # a busy machine is not a broker that does not answer
 _RENEWAL_S: Final = 0.5  # of the lease: a kill comes at any moment between two renewals
 
 # Segments of the log, and so the space that a replica needs, are small and few: rounds send
 # gigabytes.
 _FLAGS: Final = ("--file-size", "256MB", "--max-log-size", "1GB")
 
-# Ends the mastership of a replica, by its broker id.
-EndMaster = Callable[[ReplicaGroup, str], Awaitable[None]]
+# Ends the mastership of a replica, by its broker id. Returns whether its process ends: a planned
+# switch leaves it running.
+EndMaster = Callable[[ReplicaGroup, str], Awaitable[bool]]
 
 STEPS: Final = {
     "lease_over": "from the kill until the NameServer sees that the lease is over",
@@ -44,14 +46,16 @@ STEPS: Final = {
 }
 
 
-async def kill_master(group: ReplicaGroup, master: str) -> None:
+async def kill_master(group: ReplicaGroup, master: str) -> bool:
     """Kill the master (SIGKILL)."""
     group.replicas[master].kill()
+    return True
 
 
-async def stop_master(group: ReplicaGroup, master: str) -> None:
+async def stop_master(group: ReplicaGroup, master: str) -> bool:
     """Stop the master (SIGTERM), which releases its lease."""
     group.replicas[master].terminate()
+    return True
 
 
 @dataclass(slots=True)
@@ -102,7 +106,7 @@ class FailoverRounds:
         found, acked = _Rounds(), 0
         async with (
             AsyncClient(group.url, shutdown_timeout_ms=_CLOSE_MS) as mq,
-            AsyncClient(group.url, shutdown_timeout_ms=_CLOSE_MS) as other,
+            AsyncClient(group.url, shutdown_timeout_ms=_CLOSE_MS, contact_timeout_ms=_CONTACT_MS) as other,
             watching(group) as watch,
         ):
             await other.admin.create_topic(_TOPIC, queues=4)
@@ -126,7 +130,7 @@ class FailoverRounds:
         await asyncio.sleep(random.uniform(0, _RENEWAL_S))
         master = group.replicas[master_of(view)]
         began = time.monotonic()
-        await self._end_master(group, master_of(view))
+        is_ending = await self._end_master(group, master_of(view))
         election = await watch.follow_election(view.epoch)
         await load.wait_acked(election.elected + _AFTER_S)
         last, first = load.longest_pause(began)
@@ -135,9 +139,11 @@ class FailoverRounds:
         times = [began, election.lease_over, election.elected, election.registered, first]
         for name, (begin, end) in zip(STEPS, pairwise(times), strict=True):
             found.steps[name].append(end - begin)
-        master.wait_ended()
+        if is_ending:
+            master.wait_ended()
         restarted = time.monotonic()
-        master.start()
+        if is_ending:
+            master.start()
         await watch.wait_in_sync(len(group.replicas))
         found.rejoin.append(time.monotonic() - restarted)
         found.lost += await state.count_lost()
