@@ -77,7 +77,8 @@ from litemq.client.transactions.admin import Transactions
 from litemq.client.transactions.listener import TransactionListener
 from litemq.client.transactions.transaction import OnError, Transaction, TransactionReceipt
 from litemq.errors import LiteMQError, PartialAnswerError
-from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, VisibilityChoice, WhenFull
+from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities
+from litemq.types import ReplicaAckChoice, VisibilityChoice, WhenFull
 from litemq.client.sync.app import SyncApp
 """
 

@@ -38,6 +38,8 @@ __all__ = [
     "Priorities",
     "Record",
     "RecordKind",
+    "ReplicaAck",
+    "ReplicaAckChoice",
     "Stamp",
     "StoredRecord",
     "Visibility",
@@ -55,6 +57,7 @@ DEFAULT_PRIORITY: Final = 128
 Priorities = Literal["none", "strict", "weighted"]
 ArchivedChoice = Literal["no", "block", "drop-with-record"]  # see ``Archived``
 CompatibilityChoice = Literal["backward", "none"]  # see ``Compatibility``
+ReplicaAckChoice = Literal["disk", "memory"]  # see ``ReplicaAck``
 VisibilityChoice = Literal["confirmed", "received"]  # see ``Visibility``
 WhenFull = Literal["reject", "dead_letter"]  # for a message to a queue at ``max_backlog``
 # Of 32 priorities each. A topic with priorities has this number of queue ids for each queue.
@@ -145,6 +148,16 @@ class Visibility(IntEnum):
 
     CONFIRMED = 0
     RECEIVED = 1
+
+
+class ReplicaAck(IntEnum):
+    """Where each replica in sync has a message of durability ``replicas`` when it is acknowledged.
+
+    With ``MEMORY``, a power cut of all replicas may take it back.
+    """
+
+    DISK = 0
+    MEMORY = 1
 
 
 class Overlap(IntEnum):

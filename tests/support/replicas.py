@@ -10,6 +10,7 @@ from pathlib import Path
 from litemq.clock import Clock
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
+from litemq.storage.files.disk import Disk
 from litemq.storage.log.chunks import read_chunk
 from litemq.storage.log.repair import Stretch
 from litemq.storage.log_copy import LogCopy
@@ -34,8 +35,8 @@ _FOREVER = 1 << 60
 _ALL = 1 << 20
 
 
-def open_replica(folder: Path, config: StoreConfig, clock: Clock) -> ReplicaStore:
-    return ReplicaStore(folder, config, clock, disk=QuickDisk(), host=folder.name)
+def open_replica(folder: Path, config: StoreConfig, clock: Clock, disk: Disk | None = None) -> ReplicaStore:
+    return ReplicaStore(folder, config, clock, disk=disk or QuickDisk(), host=folder.name)
 
 
 def ship(source: DiskStore, target: ReplicaStore, max_bytes: int, chunks: int = _ALL) -> int:

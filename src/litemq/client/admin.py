@@ -21,6 +21,7 @@ from litemq.types import (
     ArchivedChoice,
     CompatibilityChoice,
     Priorities,
+    ReplicaAckChoice,
     VisibilityChoice,
     WhenFull,
     check_name,
@@ -55,6 +56,7 @@ class AsyncAdmin(GroupAdmin):
         check_every: float | timedelta | None = None,
         max_checks: int | None = None,
         visibility: VisibilityChoice = "confirmed",
+        replica_ack: ReplicaAckChoice = "disk",
     ) -> TopicInfo:
         """Create a topic. Creating it again with the same settings changes nothing.
 
@@ -80,6 +82,8 @@ class AsyncAdmin(GroupAdmin):
             visibility: Consumers read messages once they are ``confirmed``, or as soon as they are
                 ``received``. After a power cut, a received message may be gone and its offset taken
                 by another.
+            replica_ack: In a replicated group, a message of durability ``replicas`` is acknowledged
+                when each replica in sync has it on ``disk``, or in ``memory``.
 
         Returns:
             The topic, its queues and its settings.
@@ -98,6 +102,7 @@ class AsyncAdmin(GroupAdmin):
             CheckSettings(check_after, check_every, max_checks),
             retention,
             visibility,
+            replica_ack,
         )
         if not isinstance(queues, int) or not 1 <= queues <= 100_000:
             raise InvalidArgumentError(f"queues={queues!r}: choose 1 … 100000")
@@ -120,6 +125,7 @@ class AsyncAdmin(GroupAdmin):
         schema: Mapping[str, Any] | None = None,
         compatibility: CompatibilityChoice | None = None,
         visibility: VisibilityChoice | None = None,
+        replica_ack: ReplicaAckChoice | None = None,
     ) -> TopicInfo:
         """Change the named settings of a topic on all its brokers. Other settings stay unchanged.
 
@@ -129,7 +135,8 @@ class AsyncAdmin(GroupAdmin):
                 priorities.
             ttl, retention, max_backlog, when_full: As in ``create_topic``.
             archived, archive_wait: As in ``create_topic``.
-            check_after, check_every, max_checks, visibility: As in ``create_topic``.
+            check_after, check_every, max_checks: As in ``create_topic``.
+            visibility, replica_ack: As in ``create_topic``.
             schema: The JSON schema of the bodies. ``mq.topic`` sets it from a type.
             compatibility: With ``backward``, a new schema must accept all messages of the earlier
                 ones. ``none`` accepts any.
@@ -156,6 +163,7 @@ class AsyncAdmin(GroupAdmin):
             schema,
             compatibility,
             visibility,
+            replica_ack,
         )
         return await self._engine.alter_topic(check_name(topic), changes)
 

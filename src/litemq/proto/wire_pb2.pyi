@@ -1003,7 +1003,7 @@ class CreateTopicRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: bool = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
 
 class TopicSettings(_message.Message):
-    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "retention_ms", "schemas", "compatibility", "visibility")
+    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "retention_ms", "schemas", "compatibility", "visibility", "replica_ack")
     HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
@@ -1018,6 +1018,7 @@ class TopicSettings(_message.Message):
     SCHEMAS_FIELD_NUMBER: _ClassVar[int]
     COMPATIBILITY_FIELD_NUMBER: _ClassVar[int]
     VISIBILITY_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ACK_FIELD_NUMBER: _ClassVar[int]
     has_priorities: bool
     weighted_priorities: bool
     ttl_ms: int
@@ -1032,10 +1033,11 @@ class TopicSettings(_message.Message):
     schemas: _containers.RepeatedScalarFieldContainer[str]
     compatibility: int
     visibility: int
-    def __init__(self, has_priorities: bool = ..., weighted_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., retention_ms: _Optional[int] = ..., schemas: _Optional[_Iterable[str]] = ..., compatibility: _Optional[int] = ..., visibility: _Optional[int] = ...) -> None: ...
+    replica_ack: int
+    def __init__(self, has_priorities: bool = ..., weighted_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., retention_ms: _Optional[int] = ..., schemas: _Optional[_Iterable[str]] = ..., compatibility: _Optional[int] = ..., visibility: _Optional[int] = ..., replica_ack: _Optional[int] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
-    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "retention_ms", "schema", "compatibility", "visibility")
+    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "retention_ms", "schema", "compatibility", "visibility", "replica_ack")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
@@ -1050,6 +1052,7 @@ class AlterTopicRequest(_message.Message):
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     COMPATIBILITY_FIELD_NUMBER: _ClassVar[int]
     VISIBILITY_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ACK_FIELD_NUMBER: _ClassVar[int]
     topic: str
     weighted_priorities: bool
     ttl_ms: int
@@ -1064,7 +1067,8 @@ class AlterTopicRequest(_message.Message):
     schema: str
     compatibility: int
     visibility: int
-    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., retention_ms: _Optional[int] = ..., schema: _Optional[str] = ..., compatibility: _Optional[int] = ..., visibility: _Optional[int] = ...) -> None: ...
+    replica_ack: int
+    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., retention_ms: _Optional[int] = ..., schema: _Optional[str] = ..., compatibility: _Optional[int] = ..., visibility: _Optional[int] = ..., replica_ack: _Optional[int] = ...) -> None: ...
 
 class TopicRequest(_message.Message):
     __slots__ = ("topic",)

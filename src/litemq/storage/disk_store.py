@@ -363,6 +363,10 @@ class DiskStore:
         """Call ``on_confirmed`` as ``when_confirmed`` does: there are no replicas."""
         self._confirmation.when_confirmed(offset, on_confirmed)
 
+    def when_received(self, offset: int, on_received: OnFlushed) -> None:
+        """Call ``on_received`` as ``when_confirmed`` does: there are no replicas."""
+        self._confirmation.when_confirmed(offset, on_received)
+
     def when_flushed(self, offset: int, on_flushed: OnFlushed) -> None:
         """Call ``on_flushed(None)`` once everything below ``offset`` is on this disk.
 

@@ -206,7 +206,7 @@ class MemoryStore:
         self.wait_confirmed(offset)
         on_confirmed(None)
 
-    when_flushed = when_replicated = when_confirmed
+    when_flushed = when_received = when_replicated = when_confirmed
 
     def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         start, end = self.state.start_offsets.get(key, 0), self.state.end_offsets.get(key, 0)

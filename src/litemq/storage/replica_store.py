@@ -217,6 +217,10 @@ class ReplicaStore(DiskStore):
         """
         self.confirmation.when_replicated(offset, on_confirmed)
 
+    def when_received(self, offset: int, on_received: OnFlushed) -> None:
+        """Call ``on_received`` once the in-sync set has everything below ``offset`` in memory."""
+        self.confirmation.when_received(offset, on_received)
+
     # Writing -------------------------------------------------------------------------------------
 
     def begin_writing(self, epoch: int, *, unclean: bool = False) -> Appended:

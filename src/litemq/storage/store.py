@@ -256,6 +256,12 @@ class Store(QueueReads, Protocol):
         are in sync.
         """
 
+    def when_received(self, offset: int, on_received: OnFlushed) -> None:
+        """Call ``on_received`` once each replica in sync has everything below ``offset`` in memory.
+
+        If too few replicas are in sync, call it with an error.
+        """
+
     def when_flushed(self, offset: int, on_flushed: OnFlushed) -> None:
         """Call ``on_flushed(None)`` once everything below ``offset`` is on this disk.
 

@@ -7,6 +7,8 @@ Offsets are log offsets, and times are monotonic nanoseconds.
 - Nothing is confirmed before the whole set has flushed the record that begins the epoch.
 - A report counts only in the session in which it was made: after a reconnect the follower may have
   cut its log.
+- In a topic with ``replica_ack = memory``, a message is acknowledged once all members have received
+  it. So a newcomer needs what was acknowledged this way, too.
 - The set never gets smaller than ``min_in_sync``. With fewer members alive, nothing is confirmed.
 """
 
@@ -125,14 +127,26 @@ class InSyncTracker:
                 reached = min(reached, known.flushed)
         return reached if reached >= self._begun else None
 
+    def received(self, own_flushed: int, log_end: int) -> int | None:
+        """Return the offset below which all members have everything in memory.
+
+        Return ``None`` while nothing can be confirmed.
+        """
+        if self.confirmed(own_flushed) is None:
+            return None
+        return min([log_end, *(self._followers[store].received for store in self.counted if store != self._me)])
+
     # Changes of the set ---------------------------------------------------------------------------
 
-    def wanted(self, confirmed: int, now: int) -> frozenset[StoreId] | None:
-        """Return the set to propose now; ``None`` for no change, or if one is in flight."""
+    def wanted(self, confirmed: int, now: int, *, acked_received: int = 0) -> frozenset[StoreId] | None:
+        """Return the set to propose now; ``None`` for no change, or if one is in flight.
+
+        A newcomer has in memory what was acknowledged because all members had it there.
+        """
         if self.proposed is not None:
             return None
         members = self.current.members
-        wanted = members | self._newcomers(confirmed)
+        wanted = members | self._newcomers(confirmed, acked_received)
         for store in self._late(now):
             if len(wanted) <= self._min_in_sync:
                 break
@@ -161,13 +175,13 @@ class InSyncTracker:
     def _caught_up(self, store: StoreId) -> int:
         return self._caught_up_at.get(store, self._since)
 
-    def _newcomers(self, confirmed: int) -> set[StoreId]:
+    def _newcomers(self, confirmed: int, acked_received: int = 0) -> set[StoreId]:
         """Return the followers outside the set that may join it."""
         needed = max(confirmed, self._begun)
         return {
             store
             for store, known in self._followers.items()
-            if store not in self.current.members and known.flushed >= needed
+            if store not in self.current.members and known.flushed >= needed and known.received >= acked_received
         }
 
     def propose(self, members: frozenset[StoreId]) -> None:

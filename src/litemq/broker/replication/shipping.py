@@ -216,8 +216,12 @@ class Shipping:
         confirmed = self._in_sync.confirmed(store.flushed_offset)
         if confirmed is not None and self._in_sync.is_alone:
             store.confirmation.follow_flusher()
+            store.confirmation.receive(store.flushed_offset)
             return
         store.confirmation.hold()
+        received = self._in_sync.received(store.flushed_offset, store.log_end)
+        if received is not None:
+            store.confirmation.receive(received)
         if confirmed is not None and confirmed > store.confirm_offset:
             store.confirmation.advance(confirmed)
             if self._confirm_timer is None:

@@ -15,7 +15,7 @@ from litemq.net.sent_answers import pack_sent_answer
 from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
 from litemq.storage.log.flush import OnFlushed
 from litemq.storage.store import Sent, Store
-from litemq.types import Durability
+from litemq.types import Durability, ReplicaAck
 
 __all__ = ["SendAnswers", "list_held_offsets", "refuse_all"]
 
@@ -25,14 +25,15 @@ _DISK: Final = int(Durability.DISK)
 
 class SendAnswers:
     """Answers the requests of ticks: levels below ``DISK`` at once, ``DISK`` when ``store`` has
-    flushed them, and ``REPLICAS`` when its group has confirmed them.
+    flushed them, and ``REPLICAS`` when its group has confirmed them. If the topic's ``replica_ack``
+    is ``MEMORY``, ``REPLICAS`` only needs that the group has received them.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._is_replicated = store.is_replicated
 
-    def answer(self, tick: SendTick, offsets: list[int], sent: Sent) -> None:
+    def answer(self, topic_id: int, tick: SendTick, offsets: list[int], sent: Sent) -> None:
         """Answer the new requests of ``tick``, whose first records have ``offsets``."""
         levels = set(tick.levels)
         if 0 in levels:
@@ -43,32 +44,38 @@ class SendAnswers:
             if len(levels) > 1:
                 indexes = [index for index in everything if tick.levels[index] == level]
             answer = partial(_answer_some, tick, offsets, sent.store_timestamp, indexes)
-            self._when_held(level, sent.end, answer)
+            self._when_held(topic_id, level, sent.end, answer)
 
-    def _when_held(self, level: int, end: int, answer: OnFlushed) -> None:
-        """Call ``answer`` once ``level`` holds for the records below log offset ``end``."""
+    def _when_held(self, topic_id: int, level: int, end: int, answer: OnFlushed) -> None:
+        """Call ``answer`` once ``level`` holds for the topic's records below log offset ``end``."""
         if self._is_replicated:
             answer = partial(self._answer_if_leased, answer)
         if level < _DISK:
             answer(None)
         elif level == _DISK:
             self._store.when_flushed(end, answer)
+        elif self._needs_memory(topic_id):
+            self._store.when_received(end, answer)
         else:
             self._store.when_replicated(end, answer)
+
+    def _needs_memory(self, topic_id: int) -> bool:
+        topic = self._store.state.topics.get(topic_id)
+        return topic is not None and topic.replica_ack == ReplicaAck.MEMORY
 
     def _answer_if_leased(self, answer: OnFlushed, failure: LiteMQError | None) -> None:
         """Answer, unless the lease of this master ended meanwhile."""
         answer(failure or self._store.lease_refusal)
 
-    def answer_one(self, caller: Caller, frame: Frame, level: int, sent: Sent) -> None:
+    def answer_one(self, topic_id: int, caller: Caller, frame: Frame, level: int, sent: Sent) -> None:
         """Answer the only request of a tick, whose records are ``sent``."""
         header = pack_sent_answer(sent.queue_offsets[0] if level else _NO_OFFSET, sent.store_timestamp)
         if level < _DISK and not self._is_replicated:
             caller.answer(frame, header)
         else:
-            self._when_held(level, sent.end, partial(_answer_one, caller, frame, header))
+            self._when_held(topic_id, level, sent.end, partial(_answer_one, caller, frame, header))
 
-    def answer_known(self, known: Known) -> None:
+    def answer_known(self, topic_id: int, known: Known) -> None:
         """Answer a request that an earlier try appended with its first receipts.
 
         The earlier try may have had a lower level, or another master. It is in the log, so the
@@ -76,7 +83,7 @@ class SendAnswers:
         """
         caller, frame, earlier, level = known
         header = _pack_earlier(earlier, _NO_OFFSET, 0)
-        self._when_held(level, self._store.log_end, partial(_answer_one, caller, frame, header))
+        self._when_held(topic_id, level, self._store.log_end, partial(_answer_one, caller, frame, header))
 
 
 def refuse_all(requests: list[Request], error: LiteMQError) -> None:

@@ -193,7 +193,7 @@ class TickBatcher:
             caller.refuse(frame, detached(error))
             return True
         self._end = sent.end
-        self._answers.answer_one(caller, frame, level, sent)
+        self._answers.answer_one(topic_id, caller, frame, level, sent)
         self._events.on_append([QueueKey(topic_id, queue_id)], sent.end)
         return True
 
@@ -231,7 +231,7 @@ class TickBatcher:
         for caller, frame, error in tick.refused:
             caller.refuse(frame, error)
         for known in tick.known:
-            self._answers.answer_known(known)
+            self._answers.answer_known(topic_id, known)
         if tick.repeated:
             self.topic_requests(topic_id).extend(tick.repeated)
         return tick
@@ -253,7 +253,7 @@ class TickBatcher:
         if tick.delayed:
             offsets = list_held_offsets(tick, offsets, all_offsets, sent.store_timestamp)
             self._events.on_timer_added()
-        self._answers.answer(tick, offsets, sent)
+        self._answers.answer(topic_id, tick, offsets, sent)
         queues = set(queue_ids)
         self._backlog.dead_letter_excess(self._store.state.topics[topic_id], queues, joined)
         self._events.on_append([QueueKey(topic_id, queue_id) for queue_id in queues], sent.end)

@@ -20,7 +20,7 @@ from litemq.broker.topics.settings import (
     settings_record,
     settings_to_wire,
 )
-from litemq.errors import TopicNotFoundError
+from litemq.errors import TopicNotFoundError, UnsupportedFeatureError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     AlterTopicRequest,
@@ -34,7 +34,7 @@ from litemq.proto.wire_pb2 import (
     TopicsAnswer,
 )
 from litemq.storage.state import QueueKey, Topic
-from litemq.types import check_name
+from litemq.types import ReplicaAck, check_name
 
 __all__ = ["TopicAnnouncer", "TopicRequests"]
 
@@ -76,6 +76,7 @@ class TopicRequests:
             )
         if topic is None:
             settings = settings_from_wire(request.settings)
+            self._check_replicas(settings.replica_ack)
             queue_ids = count_queue_ids(request.queues or self._limits.default_queues, settings)
             topic = self._store.create_topic(request.topic, queue_ids, settings)
             self._answer_change(caller, frame, self._description(topic))
@@ -87,8 +88,15 @@ class TopicRequests:
         request = parse(AlterTopicRequest, frame[3])
         check_name(request.topic)
         topic = altered(self._topics.find(request.topic), request)
+        self._check_replicas(request.replica_ack)
         self._store.append_control(settings_record(topic))
         self._answer_change(caller, frame, self._description(topic))
+
+    def _check_replicas(self, replica_ack: int) -> None:
+        if replica_ack == ReplicaAck.MEMORY and not self._store.is_replicated:
+            raise UnsupportedFeatureError(
+                "replica_ack 'memory' is not supported, because this broker has no replicas: choose 'disk'"
+            )
 
     def _delete(self, caller: Caller, frame: Frame) -> None:
         topic = self._topics.find(parse(TopicRequest, frame[3]).topic)

@@ -19,7 +19,14 @@ from litemq.cli.partial import accept_partial, note_missing
 from litemq.cli.rendering.output import Format, OutputFormat, counted, duration, write_rows, write_value
 from litemq.errors import TopicNotFoundError
 from litemq.schemas.compatibility import check_schema
-from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, VisibilityChoice, WhenFull
+from litemq.types import (
+    ArchivedChoice,
+    CompatibilityChoice,
+    Priorities,
+    ReplicaAckChoice,
+    VisibilityChoice,
+    WhenFull,
+)
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
@@ -77,6 +84,9 @@ CompatibilityOption = Annotated[
 _VISIBILITY_HELP: Final = (
     "Messages that consumers read: confirmed (safe from a power cut) or received (earlier, but not safe)."
 )
+_REPLICA_ACK_HELP: Final = (
+    "Where each replica in sync has a message of durability replicas when it is acknowledged: disk or memory."
+)
 MaxChecks = Annotated[
     int | None,
     typer.Option(
@@ -126,6 +136,7 @@ def create(
     check_every: CheckEvery = None,
     max_checks: MaxChecks = None,
     visibility: Annotated[VisibilityChoice, typer.Option("--visibility", help=_VISIBILITY_HELP)] = "confirmed",
+    replica_ack: Annotated[ReplicaAckChoice, typer.Option("--replica-ack", help=_REPLICA_ACK_HELP)] = "disk",
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -148,6 +159,7 @@ def create(
             check_every=_seconds(check_every, "--check-every"),
             max_checks=max_checks,
             visibility=visibility,
+            replica_ack=replica_ack,
         )
         if not brokers:
             # The others get the topic when the command is repeated.
@@ -202,6 +214,9 @@ def alter(
     visibility: Annotated[
         VisibilityChoice | None, typer.Option("--visibility", help=_VISIBILITY_HELP, show_default=False)
     ] = None,
+    replica_ack: Annotated[
+        ReplicaAckChoice | None, typer.Option("--replica-ack", help=_REPLICA_ACK_HELP, show_default=False)
+    ] = None,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -225,6 +240,7 @@ def alter(
             schema=given,
             compatibility=compatibility,
             visibility=visibility,
+            replica_ack=replica_ack,
         )
 
     _show(with_client(url, config, use), output)
@@ -411,4 +427,6 @@ def _settings(fact: TopicInfo) -> str:
         parts.append(f"compatibility {chosen.compatibility}")
     if chosen.visibility != "confirmed":
         parts.append(f"visibility {chosen.visibility}")
+    if chosen.replica_ack != "disk":
+        parts.append(f"replica ack {chosen.replica_ack}")
     return "".join(f", {each}" for each in parts)

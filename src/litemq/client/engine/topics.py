@@ -11,7 +11,14 @@ from litemq.client.times import seconds
 from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import AlterTopicRequest
 from litemq.proto.wire_pb2 import TopicSettings as WireSettings
-from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, VisibilityChoice, WhenFull
+from litemq.types import (
+    ArchivedChoice,
+    CompatibilityChoice,
+    Priorities,
+    ReplicaAckChoice,
+    VisibilityChoice,
+    WhenFull,
+)
 
 __all__ = ["CheckSettings", "TopicChanges", "TopicSettings", "schema_text", "topic_changes", "topic_settings"]
 
@@ -19,6 +26,7 @@ _MAX_BACKLOG: Final = 1 << 40
 # In the order of the wire protocol's numbers.
 _ARCHIVED: Final[tuple[ArchivedChoice, ...]] = get_args(ArchivedChoice)
 _COMPATIBILITY: Final[tuple[CompatibilityChoice, ...]] = get_args(CompatibilityChoice)
+_REPLICA_ACK: Final[tuple[ReplicaAckChoice, ...]] = get_args(ReplicaAckChoice)
 _VISIBILITY: Final[tuple[VisibilityChoice, ...]] = get_args(VisibilityChoice)
 
 
@@ -40,6 +48,7 @@ class TopicSettings(NamedTuple):
     schemas: tuple[str, ...] = ()  # JSON schemas of the bodies, the latest last
     compatibility: CompatibilityChoice = "backward"  # of a new schema with the earlier ones
     visibility: VisibilityChoice = "confirmed"  # of messages to consumers
+    replica_ack: ReplicaAckChoice = "disk"  # where replicas have a message of durability ``replicas`` at its ack
 
     @classmethod
     def from_wire(cls, settings: WireSettings) -> TopicSettings:
@@ -60,6 +69,7 @@ class TopicSettings(NamedTuple):
             tuple(settings.schemas),
             _COMPATIBILITY[settings.compatibility],
             _VISIBILITY[settings.visibility],
+            _REPLICA_ACK[settings.replica_ack],
         )
 
     def to_wire(self) -> WireSettings:
@@ -77,6 +87,7 @@ class TopicSettings(NamedTuple):
             retention_ms=self.retention_ms,
             compatibility=_COMPATIBILITY.index(self.compatibility),
             visibility=_VISIBILITY.index(self.visibility),
+            replica_ack=_REPLICA_ACK.index(self.replica_ack),
         )
 
 
@@ -114,6 +125,7 @@ class TopicChanges(NamedTuple):
     schema: str | None = None
     compatibility: CompatibilityChoice | None = None
     visibility: VisibilityChoice | None = None
+    replica_ack: ReplicaAckChoice | None = None
 
     def to_wire(self, topic: str) -> AlterTopicRequest:
         request = AlterTopicRequest(
@@ -129,6 +141,7 @@ class TopicChanges(NamedTuple):
             schema=self.schema,
             compatibility=None if self.compatibility is None else _COMPATIBILITY.index(self.compatibility),
             visibility=None if self.visibility is None else _VISIBILITY.index(self.visibility),
+            replica_ack=None if self.replica_ack is None else _REPLICA_ACK.index(self.replica_ack),
         )
         if self.priorities is not None:
             request.weighted_priorities = self.priorities == "weighted"
@@ -147,6 +160,7 @@ def topic_settings(
     checks: CheckSettings,
     retention: float | timedelta | None,
     visibility: VisibilityChoice,
+    replica_ack: ReplicaAckChoice = "disk",
 ) -> TopicSettings:
     """Build the settings of a new topic.
 
@@ -157,6 +171,7 @@ def topic_settings(
     _check("when_full", when_full, get_args(WhenFull))
     _check("archived", archived, _ARCHIVED)
     _check("visibility", visibility, _VISIBILITY)
+    _check("replica_ack", replica_ack, _REPLICA_ACK)
     archive_wait_ms = _milliseconds(archive_wait, "archive_wait")
     check_after, check_every, max_checks = (each or 0 for each in checks.to_wire())
     return TopicSettings(
@@ -171,6 +186,7 @@ def topic_settings(
         max_checks,
         _milliseconds(retention, "retention"),
         visibility=visibility,
+        replica_ack=replica_ack,
     )
 
 
@@ -186,6 +202,7 @@ def topic_changes(
     schema: Mapping[str, Any] | None = None,
     compatibility: CompatibilityChoice | None = None,
     visibility: VisibilityChoice | None = None,
+    replica_ack: ReplicaAckChoice | None = None,
 ) -> TopicChanges:
     """Build changes to a topic.
 
@@ -201,6 +218,8 @@ def topic_changes(
         _check("compatibility", compatibility, _COMPATIBILITY)
     if visibility is not None:
         _check("visibility", visibility, _VISIBILITY)
+    if replica_ack is not None:
+        _check("replica_ack", replica_ack, _REPLICA_ACK)
     changes = TopicChanges(
         priorities,
         None if ttl is None else _milliseconds(ttl),
@@ -213,12 +232,13 @@ def topic_changes(
         schema=None if schema is None else schema_text(schema),
         compatibility=compatibility,
         visibility=visibility,
+        replica_ack=replica_ack,
     )
     if changes == TopicChanges():
         raise InvalidArgumentError(
             "nothing to change: give at least one of priorities=, ttl=, retention=, max_backlog=, when_full=, "
-            "archived=, archive_wait=, check_after=, check_every=, max_checks=, schema=, compatibility= and "
-            "visibility="
+            "archived=, archive_wait=, check_after=, check_every=, max_checks=, schema=, compatibility=, "
+            "visibility= and replica_ack="
         )
     return changes
 

@@ -18,7 +18,7 @@ from litemq.client.engine.replicas import GroupRecovery, MasterSwitch, ReplicaGr
 from litemq.client.sync.loop_thread import LoopThread
 from litemq.client.sync.messages import SyncMessage
 from litemq.errors import PartialAnswerError
-from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, VisibilityChoice, WhenFull
+from litemq.types import ArchivedChoice, CompatibilityChoice, Priorities, ReplicaAckChoice, VisibilityChoice, WhenFull
 
 __all__ = ["Admin"]
 
@@ -47,6 +47,7 @@ class Admin:
         check_every: float | timedelta | None = None,
         max_checks: int | None = None,
         visibility: VisibilityChoice = "confirmed",
+        replica_ack: ReplicaAckChoice = "disk",
     ) -> TopicInfo:
         """Create a topic. Creating it again with the same settings changes nothing.
 
@@ -72,6 +73,8 @@ class Admin:
             visibility: Consumers read messages once they are ``confirmed``, or as soon as they are
                 ``received``. After a power cut, a received message may be gone and its offset taken
                 by another.
+            replica_ack: In a replicated group, a message of durability ``replicas`` is acknowledged
+                when each replica in sync has it on ``disk``, or in ``memory``.
 
         Returns:
             The topic, its queues and its settings.
@@ -96,6 +99,7 @@ class Admin:
                 check_every=check_every,
                 max_checks=max_checks,
                 visibility=visibility,
+                replica_ack=replica_ack,
             )
         )
 
@@ -116,6 +120,7 @@ class Admin:
         schema: Mapping[str, Any] | None = None,
         compatibility: CompatibilityChoice | None = None,
         visibility: VisibilityChoice | None = None,
+        replica_ack: ReplicaAckChoice | None = None,
     ) -> TopicInfo:
         """Change the named settings of a topic on all its brokers. Other settings stay unchanged.
 
@@ -125,7 +130,8 @@ class Admin:
                 priorities.
             ttl, retention, max_backlog, when_full: As in ``create_topic``.
             archived, archive_wait: As in ``create_topic``.
-            check_after, check_every, max_checks, visibility: As in ``create_topic``.
+            check_after, check_every, max_checks: As in ``create_topic``.
+            visibility, replica_ack: As in ``create_topic``.
             schema: The JSON schema of the bodies. ``mq.topic`` sets it from a type.
             compatibility: With ``backward``, a new schema must accept all messages of the earlier
                 ones. ``none`` accepts any.
@@ -156,6 +162,7 @@ class Admin:
                 schema=schema,
                 compatibility=compatibility,
                 visibility=visibility,
+                replica_ack=replica_ack,
             )
         )
 

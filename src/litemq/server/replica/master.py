@@ -175,7 +175,10 @@ class MasterRole:
     async def _keep_set(self) -> None:
         """Propose the changes of the in-sync set that its members' progress asks for."""
         while True:
-            wanted = self._in_sync.wanted(self._store.confirm_offset, self._clock.elapsed_ns())
+            store = self._store
+            wanted = self._in_sync.wanted(
+                store.confirm_offset, self._clock.elapsed_ns(), acked_received=store.confirmation.acked_received
+            )
             if wanted is not None:
                 async with self._hand_over.changing:
                     await self._change(wanted)

@@ -68,6 +68,9 @@ class GroupConfirmation(Confirmation):
         self._refusal: LiteMQError | None = None  # for all waiters
         self._replica_refusal: LiteMQError | None = None  # for those of ``when_replicated``
         self._advanced = threading.Condition()
+        self._received = 0  # by the whole in-sync set
+        self.acked_received = 0  # of it, the offset up to which a waiter relies on it
+        self._receivers: list[tuple[int, int, OnFlushed]] = []  # of ``when_received``
         self._order = count()
         self._waiters: list[tuple[int, int, OnFlushed, bool]] = []  # the last: of ``when_replicated``
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -91,6 +94,11 @@ class GroupConfirmation(Confirmation):
             raise OffsetOutOfRangeError(f"offset {offset} is not flushed here: only {self._flusher.flushed} is")
         if self._confirmed is not None and offset > self._confirmed:
             self._set(offset)
+
+    def receive(self, offset: int) -> None:
+        """The whole in-sync set has everything below ``offset`` in memory."""
+        self._received = max(self._received, offset)
+        self._wake_receivers(None)
 
     def follow_flusher(self) -> None:
         """Confirm from now on what is flushed here: this store is the whole in-sync set."""
@@ -132,6 +140,7 @@ class GroupConfirmation(Confirmation):
     def resume(self) -> None:
         """Let all callers wait again."""
         self._refusal = self._replica_refusal = None
+        self._received = self.acked_received = 0
 
     def _set(self, confirmed: int | None) -> None:
         with self._advanced:
@@ -153,6 +162,36 @@ class GroupConfirmation(Confirmation):
         are in sync.
         """
         self._call_when_confirmed(offset, on_confirmed, self.refusal, needs_replicas=True)
+
+    def when_received(self, offset: int, on_received: OnFlushed) -> None:
+        """Call ``on_received(None)`` once the whole in-sync set has everything below ``offset`` in
+        memory, or call it with an error if too few replicas are in sync.
+
+        A store that is the whole set waits for its flush instead.
+        """
+        if self._confirmed is None:
+            self.when_replicated(offset, on_received)
+        elif offset > max(self.offset, self._received) and self.refusal is not None:
+            on_received(_not_confirmed(self.refusal))
+        else:
+            self._loop = asyncio.get_running_loop()
+            heapq.heappush(self._receivers, (offset, next(self._order), on_received))
+            self._wake_receivers(None)
+            if self._receivers:
+                self._flusher.when_flushed(offset, self._when_flushed)
+
+    def _wake_receivers(self, error: LiteMQError | None) -> None:
+        """Call the waiters whose bytes are received, or all of them if there is an ``error``."""
+        receivers, reached = self._receivers, max(self.offset, self._received)
+        try:
+            while receivers and (error is not None or receivers[0][0] <= reached):
+                offset, _, on_received = heapq.heappop(receivers)
+                if offset <= reached:
+                    self.acked_received = max(self.acked_received, offset)
+                on_received(None if offset <= reached else error)
+        finally:
+            if self._loop is not None and receivers and (error is not None or receivers[0][0] <= reached):
+                self._loop.call_soon(self._wake_receivers, error)  # a waiter raised
 
     def _call_when_confirmed(
         self, offset: int, on_confirmed: OnFlushed, refusal: LiteMQError | None, *, needs_replicas: bool
@@ -183,9 +222,10 @@ class GroupConfirmation(Confirmation):
         finally:
             if self._loop is not None and waiters and (error is not None or waiters[0][0] <= self.offset):
                 self._loop.call_soon(self._wake, error)  # a waiter raised
+            self._wake_receivers(error)
 
     def _wake_replicated(self, error: LiteMQError) -> None:
-        """Call all waiters of ``when_replicated`` with ``error``."""
+        """Call all waiters of ``when_replicated`` and ``when_received`` with ``error``."""
         waiters = self._waiters
         refused = sorted(waiter for waiter in waiters if waiter[3])
         waiters[:] = [waiter for waiter in waiters if not waiter[3]]
@@ -199,6 +239,7 @@ class GroupConfirmation(Confirmation):
                 for waiter in refused:
                     heapq.heappush(waiters, waiter)
                 self._loop.call_soon(self._wake_replicated, error)
+            self._wake_receivers(error)
 
     def wait(self, offset: int, timeout: float | None = None) -> None:
         """Block until everything below ``offset`` is confirmed; raise if that will not happen.

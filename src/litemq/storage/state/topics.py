@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Topic as WireTopic
-from litemq.types import Archived, Compatibility, Visibility
+from litemq.types import Archived, Compatibility, ReplicaAck, Visibility
 
 __all__ = [
     "CONTROL_TOPIC",
@@ -54,6 +54,7 @@ class TopicSettings(NamedTuple):
     schemas: tuple[str, ...] = ()  # JSON schemas of the bodies, oldest first
     compatibility: int = Compatibility.BACKWARD  # of a new schema with the earlier ones
     visibility: int = Visibility.CONFIRMED  # of messages to consumers
+    replica_ack: int = ReplicaAck.DISK  # of durability ``replicas``
 
 
 NO_SETTINGS: Final = TopicSettings()
@@ -84,6 +85,7 @@ class Topic(NamedTuple):
     schemas: tuple[str, ...] = ()
     compatibility: int = Compatibility.BACKWARD
     visibility: int = Visibility.CONFIRMED
+    replica_ack: int = ReplicaAck.DISK
 
     @classmethod
     def from_wire(cls, topic: WireTopic) -> Topic:

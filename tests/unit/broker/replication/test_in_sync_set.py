@@ -108,3 +108,30 @@ def test_a_newcomer_that_may_join_ends_the_shortage() -> None:
 def test_a_set_that_is_smaller_than_the_minimum_is_short_of_members() -> None:
     assert _tracker(A).shortage(100, 0) == Shortage(1, 2, {})
     assert _tracker(A, min_in_sync=1).shortage(100, 5_000) is None
+
+
+def test_a_record_is_received_once_the_whole_set_has_it() -> None:
+    tracker = _tracker(A, B)
+    tracker.connected(B, 1, log_end=300, now=0)
+    tracker.reported(B, 1, 400, 99, log_end=500, now=1)
+    assert tracker.received(500, 500) is None  # the epoch's record is not confirmed
+    tracker.reported(B, 1, 400, 100, log_end=500, now=2)
+    assert tracker.received(500, 500) == 400
+    assert tracker.received(500, 350) == 350
+    tracker.connected(C, 1, log_end=500, now=2)
+    tracker.reported(C, 1, 300, 300, log_end=500, now=2)
+    tracker.propose(frozenset({A, B, C}))
+    assert tracker.received(500, 500) == 300
+    tracker.lost(C, 1)
+    assert tracker.received(500, 500) is None
+
+
+def test_a_newcomer_has_received_what_was_acknowledged_in_memory() -> None:
+    """Otherwise it could be elected without it, while members that have it are down."""
+    tracker = _tracker(A, B)
+    for store in (B, C):
+        tracker.connected(store, 1, log_end=300, now=0)
+    tracker.reported(B, 1, 500, 300, log_end=500, now=1)
+    tracker.reported(C, 1, 400, 300, log_end=500, now=1)
+    assert tracker.wanted(300, 2, acked_received=401) is None
+    assert tracker.wanted(300, 2, acked_received=400) == frozenset({A, B, C})

@@ -14,9 +14,12 @@ from litemq.broker.limits import BrokerLimits
 from litemq.clock import FakeClock
 from litemq.errors import NotConfirmedError, NotEnoughReplicasError
 from litemq.proto.wire_pb2 import Opcode, PullRequest, SendAnswer
+from litemq.storage.files.disk import Disk
 from litemq.storage.replica_store import ReplicaStore
-from litemq.types import Durability
+from litemq.storage.state import TopicSettings
+from litemq.types import Durability, ReplicaAck
 from support.callers import queue_offsets, records
+from support.gated_disk import GatedDisk
 from support.on_loop import on_loop
 from support.replica_group import Master, all_have, following, serving
 from support.replicas import open_replica
@@ -55,9 +58,10 @@ class Group:
 
 
 @asynccontextmanager
-async def _group(folder: Path) -> AsyncIterator[Group]:
+async def _group(folder: Path, followers_disk: Disk | None = None) -> AsyncIterator[Group]:
     clock = FakeClock()
-    store, *followers = (open_replica(folder / name, CONFIG, clock) for name in "abc")
+    store = open_replica(folder / "a", CONFIG, clock)
+    followers = [open_replica(folder / name, CONFIG, clock, followers_disk) for name in "bc"]
     async with serving(store, followers, clock=clock) as master:
         group = Group(master, followers, clock)
         async with group.all_follow():
@@ -210,3 +214,79 @@ async def test_a_master_acknowledges_nothing_after_its_lease(tmp_path: Path, lev
                 await each
         has_lease = True
         assert (await group.send(records(level=level))).queue_offset == count + 1  # they were written
+
+
+# Topics with ``replica_ack = memory`` ------------------------------------------------------------
+
+
+def _memory(producer_id: int = 0) -> bytes:
+    return records(topic="clicks", level=Durability.REPLICAS, producer_id=producer_id)
+
+
+def _create_clicks(group: Group) -> None:
+    group.store.create_topic("clicks", 1, TopicSettings(replica_ack=ReplicaAck.MEMORY))
+
+
+@pytest.mark.parametrize("count", [1, 40])
+@on_loop
+async def test_replica_ack_memory_waits_for_no_disk_and_shows_nothing_early(tmp_path: Path, count: int) -> None:
+    disk = GatedDisk()
+    async with _group(tmp_path, disk) as group, group.all_follow():
+        _create_clicks(group)
+        await all_have(group.store, *group.followers)
+        disk.gate.clear()
+        sent = [asyncio.ensure_future(group.ann.send(_memory(), topic="clicks")) for _ in range(count)]
+        assert [(await each).queue_offset for each in sent] == list(range(count))
+        assert all(each.log_end == group.store.log_end for each in group.followers)
+        assert group.store.confirm_offset < group.store.log_end
+        request = PullRequest(topic="clicks", queue_id=0, max_messages=100)
+        pulled = await group.ann.channel.ask(Opcode.PULL, request.SerializeToString())
+        assert not pulled.attachment
+        waiting = group.send(records(level=Durability.REPLICAS))  # of a topic with the default
+        await eventually(lambda: all(each.log_end == group.store.log_end for each in group.followers))
+        assert not waiting.done()
+        disk.gate.set()
+        await waiting
+        pulled = await group.ann.channel.ask(Opcode.PULL, request.SerializeToString())
+        assert queue_offsets(bytes(pulled.attachment)) == list(range(count))
+
+
+@on_loop
+async def test_replica_ack_memory_needs_each_member(tmp_path: Path) -> None:
+    async with _group(tmp_path) as group:
+        async with group.all_follow():
+            _create_clicks(group)
+            await all_have(group.store, *group.followers)
+        waiting = asyncio.ensure_future(group.ann.send(_memory(producer_id=7), topic="clicks"))
+        async with following(group.master, group.followers[0]):
+            await eventually(lambda: group.followers[0].flushed_offset == group.store.log_end)
+            assert not waiting.done()
+            async with following(group.master, group.followers[1]):
+                assert (await waiting).queue_offset == 0
+        again = asyncio.ensure_future(group.ann.send(_memory(producer_id=7), topic="clicks"))
+        assert [each.queue_offset for each in (await again).earlier] == [0]  # it was received, or is confirmed
+        late = asyncio.ensure_future(group.ann.send(_memory(), topic="clicks"))
+        await eventually(lambda: bool(group.store.confirmation._receivers))
+        await group.lack_replicas()
+        with pytest.raises(NotConfirmedError, match="min_in_sync is 2"):
+            await late
+        with pytest.raises(NotEnoughReplicasError):
+            await group.ann.send(_memory(), topic="clicks")
+
+
+@on_loop
+async def test_a_master_without_followers_flushes_what_replica_ack_memory_sends(tmp_path: Path) -> None:
+    disk = GatedDisk()
+    store = open_replica(tmp_path / "a", CONFIG, FakeClock(), disk)
+    async with serving(store, min_in_sync=1, clock=FakeClock()) as master:
+        group = Group(master, [], FakeClock())
+        _create_clicks(group)
+        await all_have(store)
+        disk.gate.clear()
+        waiting = asyncio.ensure_future(group.ann.send(_memory(), topic="clicks"))
+        await eventually(lambda: bool(store.confirmation._waiters))
+        assert not waiting.done()
+        disk.gate.set()
+        await waiting
+        group.broker.close()
+    store.abandon()

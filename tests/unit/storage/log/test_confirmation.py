@@ -176,6 +176,57 @@ async def test_a_waiter_that_raises_does_not_stop_the_others_that_are_refused(st
 
 
 @on_loop
+async def test_waiters_for_the_memory_of_all_members_rely_on_what_they_received(store: ReplicaStore) -> None:
+    end = store.log_end
+    store.create_topic("orders", 1)
+    heard: list[LiteMQError | None] = []
+    for offset in (store.log_end, end):
+        store.when_received(offset, heard.append)
+    assert heard == []
+    store.confirmation.receive(end)
+    assert (heard, store.confirmation.acked_received) == ([None], end)
+    store.confirmation.receive(store.log_end)
+    store.confirmation.receive(end)  # it never goes back
+    assert (heard, store.confirmation.acked_received) == ([None, None], store.log_end)
+    assert store.confirm_offset < end
+    store.when_received(store.log_end, heard.append)
+    assert heard == [None, None, None]
+    store.abandon()
+
+
+@on_loop
+async def test_a_new_epoch_does_not_rely_on_what_earlier_members_received(store: ReplicaStore) -> None:
+    store.confirmation.receive(store.log_end + 1000)
+    store.stop_writing(LEFT)
+    begun = store.begin_writing(2)
+    heard: list[LiteMQError | None] = []
+    store.when_received(begun.end, heard.append)
+    assert (heard, store.confirmation.acked_received) == ([], 0)
+    store.stop_writing(LEFT)
+    assert [type(error) for error in heard] == [NotConfirmedError]
+    store.when_received(begun.end, heard.append)
+    assert [type(error) for error in heard] == [NotConfirmedError] * 2
+    store.abandon()
+
+
+@on_loop
+async def test_a_waiter_that_raises_does_not_stop_those_for_memory(store: ReplicaStore) -> None:
+    store.create_topic("orders", 1)
+    heard: list[LiteMQError | None] = []
+
+    def fail(_error: LiteMQError | None) -> None:
+        raise RuntimeError("of one waiter")
+
+    for call in (fail, heard.append):
+        store.when_received(store.log_end, call)
+    with pytest.raises(RuntimeError, match="of one waiter"):
+        store.confirmation.refuse_replicas(NotEnoughReplicasError("one is missing"))
+    await asyncio.sleep(0)
+    assert [type(error) for error in heard] == [NotConfirmedError]
+    store.abandon()
+
+
+@on_loop
 async def test_waiters_hear_of_the_end_of_the_log(store: ReplicaStore) -> None:
     store.create_topic("orders", 1)
     heard: list[LiteMQError | None] = []
