@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+_PROGRESS = 100  # seeds between two lines
 
 
 def play(seed: int) -> tuple[int, list[str], Counter[str], str]:
@@ -61,8 +62,10 @@ def main() -> None:
         trace(seeds[0], arguments.trace)
     began, total, bad = time.monotonic(), Counter[str](), 0
     with ProcessPoolExecutor(arguments.workers, multiprocessing.get_context("spawn")) as pool:
-        for seed, faults, counts, _ in pool.map(play, seeds, chunksize=5):
+        for done, (seed, faults, counts, _) in enumerate(pool.map(play, seeds, chunksize=5), 1):
             total += counts
+            if done % _PROGRESS == 0:
+                print(f"{done} seeds, {bad} bad, {total['acked']} acked, {total['elections']} elections", flush=True)
             bad += bool(faults)
             for fault in faults:
                 print(f"seed {seed}: {fault}", file=sys.stderr, flush=True)
