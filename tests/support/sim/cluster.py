@@ -238,11 +238,17 @@ class Cluster:
         self.hosts[name].set_clock(wall_error_ms, rate, self.scheduler.now_ns)
 
     def heal(self) -> None:
-        """Repair everything: power, processes, links, clocks."""
+        """Repair everything: power, processes, links, clocks.
+
+        A process that began with a clock an hour ahead would slew it for ten hours, so restart it.
+        """
         self.trace("heal")
         for host in self.hosts.values():
             host.set_clock(0, 1.0, self.scheduler.now_ns)
         self.network.heal()
+        for name in REPLICAS:
+            if self.hosts[name].was_clock_wrong:
+                self.kill(name)
         for name in (NAMESERVER, *REPLICAS):
             self.resume(name)
             self.start(name)
