@@ -27,6 +27,10 @@ def enter_namespace() -> None:
     """Start this program again in a mount namespace, which ends with it."""
     if _IS_INSIDE in os.environ:
         return
+    if not Path("/dev/net/tun").exists():
+        sys.exit("cannot create network namespaces that are connected: there is no /dev/net/tun")
+    if missing := [program for program in ("etcd", "ip", "unshare") if shutil.which(program) is None]:
+        sys.exit(f"not installed: {', '.join(missing)}. Debian has them in etcd-server, iproute2 and util-linux")
     as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     command = ["unshare", "--mount", *as_root]
     probe = subprocess.run([*command, "--net", "true"], check=False, stderr=subprocess.PIPE, text=True)
