@@ -104,7 +104,9 @@ class ChaosLoad:
 
     async def _consume_once(self, group: str, life: int) -> None:
         unacked: list[Message] = []
-        async with self.client() as mq, mq.consumer(TOPIC, group_id=group) as consumer:
+        async with contextlib.AsyncExitStack() as stack:
+            mq = await self._start_client(stack)
+            consumer = await stack.enter_async_context(mq.consumer(TOPIC, group_id=group))
             async for message in consumer:
                 self.history.delivered(group, life, *_seen(message))
                 self.arrivals.tick(group)
@@ -113,6 +115,15 @@ class ChaosLoad:
                     for done in unacked[:_UNACKED]:
                         await done.ack()
                     del unacked[:_UNACKED]
+
+    async def _start_client(self, stack: contextlib.AsyncExitStack) -> AsyncClient:
+        """Start a client, once a NameServer answers: until then, it fails at once."""
+        while True:
+            try:
+                return await stack.enter_async_context(self.client())
+            except LiteMQError as error:
+                self.errors.append(f"{type(error).__name__}: {error}")
+                await asyncio.sleep(0.2)
 
     async def read_log(self) -> None:
         """Return the messages in the log, read by the public reader."""
