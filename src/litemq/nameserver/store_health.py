@@ -1,4 +1,4 @@
-"""Whether the store of group facts answers. Without it, no master is elected or stays."""
+"""The health of the store of group facts: without its answers, no master is elected or stays."""
 
 from __future__ import annotations
 

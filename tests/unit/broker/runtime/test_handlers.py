@@ -8,6 +8,7 @@ import pytest
 from litemq.broker.broker import Broker
 from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
 from litemq.broker.replication.shipping import Shipping
+from litemq.broker.replication.stretches import StretchRequests
 from litemq.broker.runtime.handlers import Handler, HandlerTable, Permission
 from litemq.clock import FakeClock
 from litemq.proto.wire_pb2 import Opcode
@@ -35,8 +36,11 @@ def table(tmp_path: Path) -> HandlerTable:
         in_sync = InSyncTracker(store.store_id, begun, alone, min_in_sync=1, max_lag_ns=0, now=0)
         shipping = Shipping(store, in_sync, FakeClock(), group="orders")
         broker = Broker(store, FakeClock())
-        switch = Handler(Opcode.SWITCH_MASTER, Permission.CLUSTER_UPDATE, lambda *_: None)  # of the process
-        broker.ship(shipping, switch)
+        process = [
+            Handler(Opcode.SWITCH_MASTER, Permission.CLUSTER_UPDATE, lambda *_: None),
+            StretchRequests("orders", store).handler,
+        ]
+        broker.ship(shipping, *process)
         broker.close()
         store.abandon()
         return broker.handlers
