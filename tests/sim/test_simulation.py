@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.sim.seeds import play, totals
 
 _SEEDS = 12  # CI plays 500 in a step of its own
 
 
-def test_a_seed_replays_exactly() -> None:
-    first = play(7)
-    play(8)
-    again = play(7)
+@pytest.mark.parametrize("seed", [7, 82])  # the runs of seed 82 once depended on addresses in memory
+def test_a_seed_replays_exactly(seed: int) -> None:
+    first = play(seed)
+    play(seed + 1)
+    again = play(seed)
     assert first.digest == again.digest
     assert first.counts == again.counts
 

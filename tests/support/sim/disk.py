@@ -62,7 +62,8 @@ class LosingDisk(ScheduledDisk):
     def fsync(self, file: OpenFile) -> None:
         """Sync what is written now. It takes a while, in which the power may fail."""
         sync = Operation("sync", file.path, self._number(file.path))
-        written = {id(operation) for operation in self.operations if is_made_safe(operation, sync)}
+        # By identity: the dictionary keeps the operations, so that no later one has the same id.
+        written = {id(operation): operation for operation in self.operations if is_made_safe(operation, sync)}
         self._scheduler.wait_for(lambda: False, self._scheduler.random.expovariate(1) * self.sync_s)
         self.operations.make_safe(lambda operation: id(operation) in written)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 from asyncio import Server
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import Context
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from support.schedules.loop import ScheduledLoop
@@ -37,12 +38,44 @@ class _TimerHandle(asyncio.TimerHandle):
             super()._run()
 
 
+class _Task(asyncio.Task[Any]):
+    """A task whose place in a set is that of its number, not of its address."""
+
+    def __init__(self, number: int, *arguments: Any, **options: Any) -> None:
+        self._number = number  # first: to register a task needs its hash
+        super().__init__(*arguments, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Future(asyncio.Future[Any]):
+    """A future whose place in a set is that of its number, not of its address."""
+
+    def __init__(self, number: int, *arguments: Any, **options: Any) -> None:
+        self._number = number  # first: to register a task needs its hash
+        super().__init__(*arguments, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class SimulationLoop(ScheduledLoop):
     """One event loop for all processes. A callback belongs to the process of its context."""
 
     def __init__(self, scheduler: SimulationScheduler) -> None:
         super().__init__(scheduler)
         self.network: Network
+        self._numbers = count(1)
+        self.set_task_factory(self._make_task)  # type: ignore[arg-type]
+
+    def _make_task(
+        self, _loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, Any], context: Context | None = None
+    ) -> _Task:
+        return _Task(next(self._numbers), main, loop=self, context=context)
+
+    def create_future(self) -> _Future:
+        return _Future(next(self._numbers), loop=self)
 
     def _call_soon(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> _Handle:
         handle = _Handle(callback, args, self, context)
