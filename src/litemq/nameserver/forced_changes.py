@@ -4,7 +4,7 @@
 replicas report, the one with the latest record has everything that was ever confirmed, provided
 that enough replicas have records of its epoch:
 
-- The in-sync set has at least ``min_in_sync`` replicas. If so many replicas have records of the
+- The in-sync set has at least ``min_in_sync`` replicas. If enough replicas have records of the
   latest epoch that they overlap with any such set, a member of the set is among them. That member
   has everything that was confirmed.
 - Of the logs whose last record is of the same epoch, each is a prefix of the longer ones.
