@@ -17,6 +17,7 @@ from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
 from litemq.broker.replication.shipping import Shipping
+from litemq.broker.replication.stretches import StretchRequests
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.format.record_encode import encode_record
 from litemq.proto.jobs_pb2 import JobDefinition
@@ -26,11 +27,16 @@ from litemq.proto.wire_pb2 import (
     LeaseRequest,
     Opcode,
     PutJobsRequest,
+    ReplicaReport,
     SendHalfRequest,
     SendRequest,
     SettleRequest,
     TopicSettings,
 )
+from litemq.server.replica.group_link import GroupLink
+from litemq.server.replica.hand_over import HandOver
+from litemq.server.replica.held_requests import HeldRequests
+from litemq.server.replica.lease import MasterLease
 from litemq.storage.config import StoreConfig
 from litemq.storage.files.disk import Disk, OpenFile
 from litemq.storage.memory_store import MemoryStore
@@ -164,8 +170,25 @@ class BrokerService:
             shipping = Shipping(store, in_sync, clock, group="shop")
             await store.confirmed(begun)
             self._broker = Broker(store, clock, _LIMITS)
-            self._broker.ship(shipping)
+            self._stretches = StretchRequests("shop", store)
+            self._broker.ship(shipping, self._stretches.handler, self._switch(store, in_sync, clock).handler)
         self._clients = [self._client(number) for number in range(_CLIENTS)]
+
+    def _switch(self, store: ReplicaStore, in_sync: InSyncTracker, clock: BrokerClock) -> HandOver:
+        """Return the switch of a master that is alone: it refuses what it is asked for."""
+        link = GroupLink([], ReplicaReport)
+        held = HeldRequests(lambda *_: None)
+        return HandOver(
+            "shop",
+            store,
+            in_sync,
+            link,
+            MasterLease(clock),
+            held,
+            clock,
+            settle=lambda _set: None,
+            on_handed_over=lambda: None,
+        )
 
     def _client(self, number: int) -> Client:
         return Client(f"client-{number}", self._broker, self._maker, self._tally)
@@ -243,6 +266,8 @@ class BrokerService:
     async def _stop(self) -> None:
         await self._check_answers()
         self._broker.close()
+        if self._folder is not None:
+            self._stretches.close()
         await self._loop.settle()
         self._store.close()
 

@@ -26,6 +26,7 @@ __all__ = ["NAMESERVER_OPCODES", "NameService"]
 NAMESERVER_OPCODES: Final = [
     *range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1),
     *range(Opcode.REPORT_REPLICA, Opcode.LIST_REPLICA_GROUPS + 1),
+    *range(Opcode.HAND_OVER, Opcode.ELECT_UNCLEAN + 1),
 ]
 _MAX_STEPS: Final = 48
 _SECONDS: Final = (0.1, 0.5, 0.5, 1.0, 5.0, 60.0)
