@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -27,6 +26,7 @@ from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.facts import check_facts, check_topic
 from litemq.nameserver.liveness import Liveness
 from litemq.nameserver.replica_groups import ReplicaGroups
+from litemq.nameserver.reported_group import Caller
 from litemq.nameserver.routes import Routes
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import BrokerFacts, BrokersAnswer, BrokerState, Heartbeat, Opcode, Registered, TopicRequest
@@ -35,16 +35,6 @@ __all__ = ["Caller", "NameServer", "NameServerStatistics"]
 
 _LOG = logging.getLogger(__name__)
 _MS = 1_000_000
-
-
-class Caller(Protocol):
-    """The sender of requests: one connection."""
-
-    def answer(self, frame: Frame, header: bytes) -> None:
-        """Answer a request with ``header``."""
-
-    def refuse(self, frame: Frame, error: LiteMQError) -> None:
-        """Answer a request with ``error``."""
 
 
 class _RegisteredBroker:
