@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -123,6 +124,46 @@ def test_it_stops_after_the_batch(spark: SparkSession, servers: Servers, tmp_pat
     assert len(said) >= 2
     assert sum(archived(config.table).values()) == 50 * len(said)
     assert read_status(config)["state"] == "stopped"
+
+
+class LockWithBatchWaiting:
+    """A lock of an archive, which its stopping thread gets only while a batch is about to begin."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stopper = threading.current_thread()
+        self._batch_waits = threading.Event()
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is self._stopper:
+            self._lock.acquire()
+            assert self._batch_waits.wait(60)
+        else:
+            self._batch_waits.set()
+            self._lock.acquire()
+            self._batch_waits.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_batch_that_is_about_to_begin_does_not_block_the_stop(
+    spark: SparkSession, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ArchiveConfig(
+        url=servers.url, topics=("stops-between",), table=str(tmp_path / "lake"), trigger_ms=0, max_rows_per_batch=5
+    )
+    send(servers, "stops-between", 300)
+    spark.conf.set("spark.sql.streaming.stopTimeout", "60s")  # a stop that waits for itself fails, and does not hang
+    try:
+        archive = Archive(spark, config)
+        monkeypatch.setattr(archive, "_in_batch", LockWithBatchWaiting())
+        archive.run(stopping=lambda: True)
+    finally:
+        spark.conf.unset("spark.sql.streaming.stopTimeout")
+    assert read_status(config)["state"] == "stopped"
+    Archive(spark, replace(config, max_rows_per_batch=1000)).run(once=True)
+    assert archived(config.table) == expected(servers, "stops-between")
 
 
 def test_small_files_are_joined_while_the_archive_goes_on(

@@ -53,6 +53,10 @@ _MAX_FAILURES: Final = 8
 _MAX_PAUSE_S: Final = 60
 
 
+class _StoppedError(Exception):
+    """Ends a stream that is being stopped, before it begins a batch."""
+
+
 class Archive:
     """One run of the archive."""
 
@@ -72,6 +76,7 @@ class Archive:
         self._parsed = ParsedTables(spark, config, self._app_id)
         self._status = Status(config, self._table.identity())
         self._in_batch = threading.Lock()
+        self._stopping = False
         self._failure: BaseException | None = None
         self._batches = 0
         self._vacuumed_at = time.monotonic()
@@ -115,12 +120,16 @@ class Archive:
 
     def _follow(self, once: bool, stopping: Callable[[], bool]) -> None:
         self._failure = None
+        self._stopping = False
         query = self._start(once)
         self._status.set_state("running")
         while not query.awaitTermination(_POLL_INTERVAL_S):
             if stopping():
-                with self._in_batch:
-                    query.stop()
+                with self._in_batch:  # a running batch is finished first
+                    self._stopping = True
+                query.stop()  # without the lock: it waits for the stream, which may be about to begin a batch
+                if self._failure is None:
+                    return
 
     def _start(self, once: bool) -> StreamingQuery:
         spans = spans_stream(self._spark, self._config)
@@ -135,6 +144,8 @@ class Archive:
 
     def _archive_batch(self, rows: DataFrame, batch_id: int) -> None:
         with self._in_batch:
+            if self._stopping:
+                raise _StoppedError(f"the archive is stopping: batch {batch_id} is left to the next run")
             try:
                 self._archive(read_spans(rows), batch_id)
             except BaseException as error:
