@@ -53,7 +53,7 @@ async def test_6662_the_confirm_offset_of_a_fenced_master_stays(
         confirmed = a.confirm_offset
         _send(a, b"two")
         await eventually(lambda: c.log_end == a.log_end)
-        fenced.shipping.propose(frozenset({a.store_id, c.store_id}))
+        fenced.in_sync.propose(frozenset({a.store_id, c.store_id}))
         await eventually(lambda: fenced.shipping.followers[0].flushed == a.log_end == a.flushed_offset)
         fenced.shipping.advance()
         assert (a.confirm_offset == confirmed) is is_guarded

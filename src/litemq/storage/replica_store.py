@@ -251,4 +251,5 @@ class ReplicaStore(DiskStore):
         """
         with self._parts.writing:
             self._parts.follows = True
+        self.confirmation.hold()  # a master that was alone confirmed what it flushed; a follower does not
         self.confirmation.refuse(reason)

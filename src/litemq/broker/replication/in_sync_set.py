@@ -9,6 +9,7 @@ Offsets are log offsets, and times are monotonic nanoseconds.
   cut its log.
 - In a topic with ``replica_ack = memory``, a message is acknowledged once all members have received
   it. So a newcomer needs what was acknowledged this way, too.
+- A follower that is silent does not join, however much it had reported before.
 - The set never gets smaller than ``min_in_sync``. With fewer members alive, nothing is confirmed.
 """
 
@@ -42,11 +43,12 @@ class Shortage(NamedTuple):
 class _Follower:
     """The last report of a follower in its current session."""
 
-    __slots__ = ("flushed", "goal", "goal_at", "received", "session")
+    __slots__ = ("flushed", "goal", "goal_at", "heard_at", "received", "session")
 
     def __init__(self, session: int, log_end: int, now: int) -> None:
         self.session = session
         self.received = self.flushed = -1
+        self.heard_at = now
         # Where the log ended at an earlier report. Once the follower has flushed that, it had
         # caught up then: under load, it never has all that was written since.
         self.goal, self.goal_at = log_end, now
@@ -87,6 +89,7 @@ class InSyncTracker:
         if known is None or known.session != session:
             return False
         known.received, known.flushed = max(known.received, received), max(known.flushed, flushed)
+        known.heard_at = now
         if known.flushed >= known.goal:
             self._caught_up_at[store] = now if known.flushed >= log_end else known.goal_at
             known.goal, known.goal_at = log_end, now
@@ -146,7 +149,7 @@ class InSyncTracker:
         if self.proposed is not None:
             return None
         members = self.current.members
-        wanted = members | self._newcomers(confirmed, acked_received)
+        wanted = members | self._newcomers(confirmed, now, acked_received)
         for store in self._late(now):
             if len(wanted) <= self._min_in_sync:
                 break
@@ -159,7 +162,7 @@ class InSyncTracker:
         A newcomer that may replace a missing member counts: the set will have it soon.
         """
         late = self._late(now)
-        alive = len(self.current.members) - len(late) + len(self._newcomers(confirmed))
+        alive = len(self.current.members) - len(late) + len(self._newcomers(confirmed, now))
         if alive >= self._min_in_sync:
             return None
         return Shortage(alive, self._min_in_sync, {store: now - self._caught_up(store) for store in late})
@@ -175,13 +178,20 @@ class InSyncTracker:
     def _caught_up(self, store: StoreId) -> int:
         return self._caught_up_at.get(store, self._since)
 
-    def _newcomers(self, confirmed: int, acked_received: int = 0) -> set[StoreId]:
-        """Return the followers outside the set that may join it."""
+    def _newcomers(self, confirmed: int, now: int, acked_received: int = 0) -> set[StoreId]:
+        """Return the followers outside the set that may join it.
+
+        While nothing is confirmed, a follower that stopped after its last report still has all that
+        is needed. It would join only to be late again.
+        """
         needed = max(confirmed, self._begun)
         return {
             store
             for store, known in self._followers.items()
-            if store not in self.current.members and known.flushed >= needed and known.received >= acked_received
+            if store not in self.current.members
+            and known.flushed >= needed
+            and known.received >= acked_received
+            and now - known.heard_at <= self._max_lag_ns
         }
 
     def propose(self, members: frozenset[StoreId]) -> None:

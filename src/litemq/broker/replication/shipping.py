@@ -254,10 +254,24 @@ class Shipping:
             text += f"; store {store.hex()} is missing since {since:%Y-%m-%d %H:%M:%S} UTC"
         return f"{text}. Start the missing replicas, add a replica, or send with durability 'disk'"
 
-    def propose(self, members: frozenset[bytes]) -> None:
-        """A change of the in-sync set is sent to the cluster store: both sets count from now on."""
-        self._in_sync.propose(members)
+    def propose(self) -> frozenset[bytes] | None:
+        """Return the in-sync set that the followers' progress asks for; ``None``: the present one.
+
+        The caller sends it to the cluster store at once: both sets count from now on.
+        """
+        if self._wanted() is None:
+            return None
+        self._store.confirmation.hold()  # while this store is alone, its flusher's thread moves the confirm offset
+        wanted = self._wanted()
+        if wanted is not None:
+            self._in_sync.propose(wanted)
         self.advance()
+        return wanted
+
+    def _wanted(self) -> frozenset[bytes] | None:
+        store = self._store
+        acked = store.confirmation.acked_received
+        return self._in_sync.wanted(store.confirm_offset, self._clock.elapsed_ns(), acked_received=acked)
 
     def settle(self, current: InSyncSet) -> None:
         """The cluster store has ``current``. See ``InSyncTracker.settled``."""

@@ -221,7 +221,8 @@ class EtcdClient:
                 answer = await attempt(self._channel(at), max(0.001, min(self._attempt_s, until - now())))
                 return answer, bool(failures)
             except grpc.aio.AioRpcError as error:
-                if error.code() not in _NO_ANSWER:
+                # No refusal is definite if an earlier attempt without an answer may have arrived.
+                if error.code() not in _NO_ANSWER and not failures:
                     raise ClusterStoreError(f"etcd {self._endpoints[at]} refused: {error.details()}") from error
                 failures[self._endpoints[at]] = str(error.details() or error.code())[:200]
             except ClusterStoreUnavailableError as error:

@@ -97,8 +97,10 @@ class HandOver:
     async def close(self) -> None:
         """Let a switch answer, whose hand-over may be the reason for the end of this role."""
         if self._task is not None and not self._task.done():
-            await asyncio.wait([self._task], timeout=_ANSWER_S)
-            self._task.cancel()
+            try:
+                await asyncio.wait([self._task], timeout=_ANSWER_S)
+            finally:
+                self._task.cancel()
             await asyncio.wait([self._task])
 
     # The successor --------------------------------------------------------------------------------
@@ -204,15 +206,22 @@ class HandOver:
             revision=self._in_sync.current.revision,
             successor=successor.store_id,
         )
+        reason = f"group {self._group}: the cluster store did not answer in time"
         try:
             async with asyncio.timeout_at(deadline):
                 return (await self._link.hand_over(asked)).epoch
-        except (TimeoutError, NetworkError, ChangeOutcomeUnknownError) as error:
+        except (TimeoutError, LiteMQError) as error:
+            # A refusal is no definite answer, either: another NameServer may be making the change.
             _LOG.info("the outcome of the hand-over of group %s is unknown: %r", self._group, error)
-        return await self._cancel(successor)
+            if not isinstance(error, (TimeoutError, NetworkError, ChangeOutcomeUnknownError)):
+                reason = str(error)
+        return await self._cancel(successor, reason)
 
-    async def _cancel(self, successor: ReplicaFacts) -> int:
-        """Make a hand-over with an unknown outcome invalid, and raise; or return its epoch."""
+    async def _cancel(self, successor: ReplicaFacts, reason: str) -> int:
+        """Make a hand-over with an unknown outcome invalid, and raise ``reason``.
+
+        If the hand-over was made, return its epoch.
+        """
         current = self._in_sync.current
         asked = ChangeInSyncRequest(
             group=self._group,
@@ -238,6 +247,4 @@ class HandOver:
             else:
                 self._settle(InSyncSet(frozenset(changed.members), changed.revision))
                 break
-        raise ChangeRefusedError(
-            f"group {self._group}: the cluster store did not answer in time. The present master goes on: try again"
-        )
+        raise ChangeRefusedError(f"{reason}. The present master goes on: try again")

@@ -108,18 +108,21 @@ class MasterRole:
         self._warn_of_loss()
         self._serve(broker)
         registering = asyncio.create_task(registration.run())
-        keeping = [asyncio.create_task(self._keep_lease()), asyncio.create_task(self._keep_set())]
+        keeping = [asyncio.create_task(work) for work in (self._replaced(), self._keep_lease(), self._keep_set())]
         try:
-            await self._replaced()
+            ended, _ = await asyncio.wait(keeping, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()  # a role without one of them is no role
         finally:
-            await self._hand_over.close()
-            self._lease.end()
+            # Before the first await: a later view of the group may cancel this role while it ends.
+            self._lease.end()  # first: nothing that ends here may acknowledge
             self._serve(None)
             broker.close()
             store.stop_writing(NotMasterError("this broker is no longer the master of its group"))
             _LOG.warning("%s is no longer the master of group %s", config.broker_id, config.broker_name)
             for task in (registering, *keeping):  # it stays registered: clients wait for the next master
                 task.cancel()
+            await self._hand_over.close()
             await asyncio.wait([registering, *keeping])
             await self._release()
 
@@ -137,6 +140,7 @@ class MasterRole:
                 return
             if view is not None and view.epoch == self._epoch:
                 self._shipping.settle(_set_of(view))
+            self._shipping.check_replicas()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CHECK_S):
                     await self._lost.wait()
@@ -175,20 +179,15 @@ class MasterRole:
     async def _keep_set(self) -> None:
         """Propose the changes of the in-sync set that its members' progress asks for."""
         while True:
-            store = self._store
-            wanted = self._in_sync.wanted(
-                store.confirm_offset, self._clock.elapsed_ns(), acked_received=store.confirmation.acked_received
-            )
-            if wanted is not None:
-                async with self._hand_over.changing:
+            async with self._hand_over.changing:  # what a newcomer needs may grow while a switch has the lock
+                wanted = self._shipping.propose()
+                if wanted is not None:
                     await self._change(wanted)
-            self._shipping.check_replicas()
             await asyncio.sleep(_CHECK_S)
 
     async def _change(self, members: frozenset[bytes]) -> None:
-        """Change the in-sync set. Until there is a definite answer, both sets count."""
+        """Make the proposed change. Until there is a definite answer, both sets count."""
         before = self._in_sync.current
-        self._shipping.propose(members)
         asked = ChangeInSyncRequest(
             group=self._config.broker_name,
             epoch=self._epoch,

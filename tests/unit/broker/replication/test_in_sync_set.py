@@ -105,6 +105,19 @@ def test_a_newcomer_that_may_join_ends_the_shortage() -> None:
     assert tracker.shortage(300, 5_000) is None
 
 
+def test_a_follower_that_is_silent_does_not_join() -> None:
+    """It may be stopped: its connection is there until it is idle for too long."""
+    tracker = _tracker(A, B, C)
+    for store in (B, C):
+        tracker.connected(store, 1, log_end=300, now=0)
+        tracker.reported(store, 1, 300, 300, log_end=300, now=0)
+    tracker.propose(frozenset({A, C}))
+    tracker.settled(InSyncSet(frozenset({A, C}), 2))
+    assert tracker.wanted(300, 2_000) == frozenset({A, B, C})
+    assert tracker.wanted(300, 2_001) is None
+    assert tracker.shortage(300, 2_001) == Shortage(1, 2, {C: 2_001})
+
+
 def test_a_set_that_is_smaller_than_the_minimum_is_short_of_members() -> None:
     assert _tracker(A).shortage(100, 0) == Shortage(1, 2, {})
     assert _tracker(A, min_in_sync=1).shortage(100, 5_000) is None

@@ -93,14 +93,35 @@ async def test_a_master_alone_confirms_what_it_has_flushed(tmp_path: Path) -> No
         await a.confirmed(_send(a, b"one"))
         async with following(master, b):
             both = frozenset({a.store_id, b.store_id})
-            await eventually(lambda: master.in_sync.wanted(a.confirm_offset, 0) == both)
-            master.shipping.propose(both)
+            await eventually(lambda: master.shipping.propose() == both)
         await eventually(lambda: not master.shipping.followers)
         end = _send(a, b"two")
         await eventually(lambda: a.flushed_offset == end)
         assert a.confirm_offset < end  # the follower may be in the set, and has not flushed this
         master.shipping.settle(InSyncSet(frozenset({a.store_id}), 2))
         await a.confirmed(end)
+    _close(a, b)
+
+
+@on_loop
+async def test_a_newcomer_has_what_was_flushed_until_the_change_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flusher's thread confirms records of a master alone, also while the change is decided."""
+    a, b = _open(tmp_path, "a", "b")
+    hold = a.confirmation.hold
+
+    def flush_and_hold() -> None:
+        a.wait_confirmed(_send(a, b"two"))
+        hold()
+
+    async with serving(a, min_in_sync=1) as master, following(master, b):
+        await a.confirmed(_send(a, b"one"))
+        await eventually(lambda: master.in_sync.wanted(a.confirm_offset, 0))
+        monkeypatch.setattr(a.confirmation, "hold", flush_and_hold)
+        assert master.shipping.propose() is None
+        monkeypatch.undo()
+        await eventually(master.shipping.propose)
     _close(a, b)
 
 

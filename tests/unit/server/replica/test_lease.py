@@ -35,6 +35,9 @@ def test_a_lease_that_was_ended_is_over() -> None:
     lease.renewed(clock.elapsed_ns(), 5_000)
     lease.end()
     assert not lease.is_valid()
+    lease.renewed(clock.elapsed_ns(), 5_000)  # an answer on its way
+    lease.resume()
+    assert not lease.is_valid()
 
 
 def test_a_lease_is_not_valid_while_the_master_hands_over() -> None:

@@ -18,6 +18,7 @@ from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import ListTopicsRequest, Opcode, PullRequest, SendRequest
 from litemq.server.broker import run_broker
 from litemq.server.broker_config import BrokerConfig
+from litemq.server.replica.hand_over import HandOver
 from support.name_processes import running_nameserver
 from support.on_loop import on_loop
 from support.replica_views import master_of, wait_master
@@ -99,6 +100,29 @@ async def test_a_master_that_is_stopped_hands_over(tmp_path: Path) -> None:
         receipts.append(await mq.send("orders", b"three"))
         assert [receipt.queue_offset for receipt in receipts] == [0, 1, 2]
         assert {receipt.broker for receipt in receipts} == {"orders"}
+
+
+@on_loop
+async def test_a_master_that_learns_of_the_next_one_while_its_role_ends_follows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = HandOver.close
+
+    async def close_as_a_later_view_comes(hand_over: HandOver) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+        await close(hand_over)
+
+    async with _trio(tmp_path) as trio, AsyncClient(trio.url) as mq:
+        first = await trio.wait_master(1)
+        await mq.admin.create_topic("orders", queues=1)
+        monkeypatch.setattr(HandOver, "close", close_as_a_later_view_comes)
+        switched = await mq.admin.switch_master("orders")
+        assert (switched.former, await trio.wait_master(2)) == (first, switched.master)
+        await mq.send("orders", b"one", durability="replicas")
+        monkeypatch.undo()
 
 
 @on_loop
