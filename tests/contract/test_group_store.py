@@ -47,6 +47,19 @@ async def test_a_new_group_can_be_read(opening: Opening) -> None:
 
 
 @on_loop
+async def test_the_identity_of_a_store_is_that_of_its_facts(opening: Opening) -> None:
+    identities = []
+    for _ in range(2):  # etcd: with another prefix; embedded: another process
+        async with opening() as stores:
+            await stores.store.groups()
+            await stores.other.groups()
+            assert stores.store.identity == stores.other.identity
+            identities.append(stores.store.identity)
+    assert b"" not in identities
+    assert identities[0] != identities[1]
+
+
+@on_loop
 async def test_a_group_is_created_once(opening: Opening) -> None:
     async with opening() as stores:
         created = await stores.store.create(new_fact())

@@ -32,8 +32,16 @@ class OperatorRequests:
     """Recovers lost facts, and makes a replica the master that may lack confirmed records."""
 
     def __init__(
-        self, store: GroupStore, limits: NameServerLimits, clock: Clock, groups: Mapping[str, ReportedGroup]
+        self,
+        store: GroupStore,
+        limits: NameServerLimits,
+        clock: Clock,
+        groups: Mapping[str, ReportedGroup],
+        *,
+        since: int,
     ) -> None:
+        """``since`` is when this NameServer began to listen, on the elapsed-time clock (ns)."""
+        self._since = since
         self._store = store
         self._limits = limits
         self._clock = clock
@@ -87,7 +95,7 @@ class OperatorRequests:
 
         The last master may write until its lease has ended, so only later reports count.
         """
-        if group.lost_since is None:
+        if group.lost_since is None or (group.state is not None and group.state.is_leased):
             raise ChangeRefusedError(
                 f"group {group.name}: its facts are not lost. Run `litemq cluster status` to see what is wrong", None
             )
@@ -113,10 +121,20 @@ class OperatorRequests:
                 state,
             )
         now = self._clock.elapsed_ns()
+        if now - self._since < self._limits.replica_silence_ms * _MS:
+            raise ChangeRefusedError(
+                f"group {group.name}: this NameServer has just started, and may not have heard all replicas. "
+                "Try again in a few seconds",
+                state,
+            )
         names = {store_id: each.report.broker_id for store_id, each in group.replicas.items()}
         chosen = next((store_id for store_id, name in names.items() if name == asked.replica), None)
         if chosen is None or not group.is_alive(group.replicas[chosen], now):
             raise ChangeRefusedError(f"group {group.name}: {asked.replica[:127]!r} does not report: start it", state)
+        if group.replicas[chosen].report.cannot_open:
+            raise ChangeRefusedError(
+                f"group {group.name}: {asked.replica} cannot open its damaged log: choose another replica", state
+            )
         after = elect_unclean(group.with_settings(state.fact, now), group.candidates(now), names, chosen)
         elected = await self._store.elect(state.fact, after, self._limits.master_lease_ms)
         _LOG.warning("group %s: %s is the master of epoch %d, by command", group.name, asked.replica, elected.epoch)

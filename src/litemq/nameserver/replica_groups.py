@@ -79,7 +79,7 @@ class ReplicaGroups:
             Opcode.CHANGE_IN_SYNC: self._change,
             Opcode.LIST_REPLICA_GROUPS: self._list,
             Opcode.HAND_OVER: self._hand_over,
-            **OperatorRequests(store, limits, clock, self._groups).services,
+            **OperatorRequests(store, limits, clock, self._groups, since=self._since).services,
         }
 
     @property
@@ -90,7 +90,11 @@ class ReplicaGroups:
     async def run(self) -> None:
         """Follow the store, and elect masters, until cancelled."""
         async for state in self._store.watch():
-            group = self._group(state.fact.name)
+            try:
+                group = self._group(state.fact.name)
+            except OverloadedError as error:
+                _LOG.error("group %s is not served: %s", state.fact.name, error)
+                continue
             known = group.state
             if known is None or known != state:
                 group.state = state
@@ -102,9 +106,12 @@ class ReplicaGroups:
 
     def sweep(self) -> None:
         """Elect the masters that are missing. The process calls it regularly."""
-        for group in self._groups.values():
-            self._consider(group)
         now = self._clock.elapsed_ns()
+        for group in list(self._groups.values()):
+            if group.is_unused(now):
+                del self._groups[group.name]
+            else:
+                self._consider(group)
         if self._groups and now - self._store_checked_at >= _STORE_CHECK_MS * _MS:
             self._store_checked_at = now
             self._start(self._health.check(next(iter(self._groups))))
@@ -135,6 +142,9 @@ class ReplicaGroups:
             for timer in [timer for timer, (each, _) in group.waiting.items() if each is caller]:
                 timer.cancel()
                 del group.waiting[timer]
+            for replica in group.replicas.values():
+                if replica.caller is caller:
+                    replica.caller = None
 
     async def close(self) -> None:
         """End all work."""
@@ -157,9 +167,11 @@ class ReplicaGroups:
         known = group.replicas.get(report.store_id)
         deviation = report.wall_ms - self._clock.wall_ms()
         self._forget_replaced(group, report)
+        if known is not None:
+            self._refuse_copied(group, known, report)
         if known is None and len(group.replicas) >= MAX_REPLICAS:
             raise OverloadedError(f"group {group.name} has {MAX_REPLICAS} replicas already", 1000)
-        group.replicas[report.store_id] = ReportedReplica(report, now, deviation)
+        group.replicas[report.store_id] = ReportedReplica(report, caller, now, deviation)
         if known is None or not group.is_alive(known, now) or address_of(known.report) != address_of(report):
             self._changed(group)
         if group.state is None and not group.is_changing:
@@ -184,11 +196,22 @@ class ReplicaGroups:
                     )
                 del group.replicas[store_id]
 
+    def _refuse_copied(self, group: ReportedGroup, known: ReportedReplica, report: ReplicaReport) -> None:
+        """A store id belongs to one data directory: a copy would be a second master of an epoch."""
+        is_there = known.caller is not None and group.is_alive(known, self._clock.elapsed_ns())
+        if is_there and address_of(known.report) != address_of(report):
+            raise InvalidArgumentError(
+                f"group {group.name}: the data directory of {report.broker_id} at {report.host}:{report.port} "
+                f"is a copy of the one of {known.report.broker_id} at {known.report.host}:{known.report.port}. "
+                "Start the replica with an empty directory: it copies the log"
+            )
+
     async def _renew(self, _caller: Caller, frame: Frame) -> bytes:
         asked = RenewMasterRequest.FromString(frame.header)
         name = check_name(asked.group, "group")
         if asked.releases:
-            known = self._group(name).replicas.get(asked.store_id)
+            group = self._groups.get(name)
+            known = group.replicas.get(asked.store_id) if group is not None else None
             if known is not None:
                 known.is_stopping = True  # its next report says so, too
             with self._health.asking():
@@ -242,7 +265,7 @@ class ReplicaGroups:
 
     async def _list(self, _caller: Caller, _frame: Frame) -> bytes:
         now, problem = self._clock.elapsed_ns(), self._health.problem
-        views = [self._groups[name].view(now, problem) for name in sorted(self._groups)]
+        views = [self._groups[name].view(now, problem, self._store.identity) for name in sorted(self._groups)]
         return ReplicaGroupsAnswer(groups=views).SerializeToString()
 
     # Elections ------------------------------------------------------------------------------------
@@ -362,4 +385,5 @@ class ReplicaGroups:
         caller.answer(frame, self._view(group))
 
     def _view(self, group: ReportedGroup) -> bytes:
-        return group.view(self._clock.elapsed_ns(), self._health.problem).SerializeToString()
+        view = group.view(self._clock.elapsed_ns(), self._health.problem, self._store.identity)
+        return view.SerializeToString()

@@ -34,8 +34,9 @@ class Caller(Protocol):
 class ReportedReplica:
     """A replica's last report."""
 
-    def __init__(self, report: ReplicaReport, heard_at: int, deviation_ms: int) -> None:
+    def __init__(self, report: ReplicaReport, caller: Caller, heard_at: int, deviation_ms: int) -> None:
         self.report = report
+        self.caller: Caller | None = caller  # until its connection ends
         self.heard_at = heard_at
         self.deviation_ms = deviation_ms
         self.is_stopping = report.is_stopping
@@ -80,6 +81,11 @@ class ReportedGroup:
             for store_id, each in self.replicas.items()
         ]
 
+    def is_unused(self, now: int) -> bool:
+        """Return whether there is neither a fact nor a live replica."""
+        is_wanted = self.is_changing or self.waiting or self.lost_since is not None or self.alive(now)
+        return self.state is None and not is_wanted
+
     def with_settings(self, fact: GroupFact, now: int) -> GroupFact:
         """Return ``fact`` with the setting ``min_in_sync`` of the live replicas, if it is one."""
         chosen = {report.min_in_sync for report in self.alive(now)}
@@ -90,13 +96,13 @@ class ReportedGroup:
         """The number of replicas according to their settings."""
         return max((each.report.replicas for each in self.replicas.values()), default=0)
 
-    def view(self, now: int, store_problem: str = "") -> ReplicaGroup:
+    def view(self, now: int, store_problem: str = "", store: bytes = b"") -> ReplicaGroup:
         """Return the group for its replicas and for clients.
 
-        ``store_problem`` says why the store of group facts does not answer.
+        ``store_problem`` says why the store of group facts does not answer, ``store`` names it.
         """
         view = ReplicaGroup() if self.state is None else view_of(self.state)
-        view.name, view.version = self.name, self.version
+        view.name, view.version, view.store = self.name, self.version, store
         view.obstacle = store_problem or ("" if view.is_leased else self.obstacle)
         view.facts_lost = self.lost_since is not None
         view.configured = self.configured

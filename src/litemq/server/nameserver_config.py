@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from litemq.errors import ConfigurationError
+from litemq.nameserver.cluster_store.groups import MAX_LEASE_MS
 from litemq.nameserver.config import NameServerLimits
 from litemq.server.broker_config import check_address
 
@@ -59,8 +60,9 @@ class NameServerConfig:
             "etcd_timeout_ms": 100,
         }
         for name, minimum in min_intervals.items():
-            if not minimum <= getattr(self, name) <= 3_600_000:
-                raise ConfigurationError(f"{name}={getattr(self, name)}: choose {minimum} … 3600000")
+            maximum = MAX_LEASE_MS if name == "master_lease_ms" else 3_600_000
+            if not minimum <= getattr(self, name) <= maximum:
+                raise ConfigurationError(f"{name}={getattr(self, name)}: choose {minimum} … {maximum}")
         if self.heartbeat_timeout_ms < 2 * self.heartbeat_interval_ms:
             raise ConfigurationError(
                 f"heartbeat_timeout_ms={self.heartbeat_timeout_ms}: choose at least {2 * self.heartbeat_interval_ms}, "

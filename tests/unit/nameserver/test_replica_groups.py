@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,143 +11,28 @@ from litemq.errors import (
     ChangeRefusedError,
     ClusterStoreUnavailableError,
     InvalidArgumentError,
-    LiteMQError,
     MasterLeaseLostError,
     ProtocolError,
 )
-from litemq.nameserver.cluster_store.embedded_groups import EmbeddedGroupStore
-from litemq.nameserver.config import NameServerLimits
-from litemq.nameserver.forced_changes import EPOCH_GAP
-from litemq.nameserver.replica_groups import ReplicaGroups
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
-    ChangeInSyncRequest,
-    ElectUncleanRequest,
-    HandOverRequest,
     Opcode,
-    RecoverGroupAnswer,
-    RecoverGroupRequest,
-    RenewMasterAnswer,
-    RenewMasterRequest,
     ReplicaGroup,
     ReplicaGroupsAnswer,
-    ReplicaReport,
 )
 from support.group_stores import A, B, C
 from support.on_loop import on_loop
+from support.reported_groups import OneCaller, reported_site
 from support.waiting import eventually
-
-_NAMES = {A: "a", B: "b", C: "c"}
-
-
-class _Caller:
-    def __init__(self) -> None:
-        self.outcome: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    def answer(self, _frame: Frame, header: bytes) -> None:
-        self.outcome.set_result(header)
-
-    def refuse(self, _frame: Frame, error: LiteMQError) -> None:
-        self.outcome.set_exception(error)
-
-
-class _Site:
-    """A NameServer's groups over an embedded store, and a clock that the test moves."""
-
-    def __init__(self, groups: ReplicaGroups, store: EmbeddedGroupStore, clock: FakeClock) -> None:
-        self.groups, self.store, self.clock = groups, store, clock
-
-    async def ask(self, opcode: int, header: bytes) -> bytes:
-        caller = _Caller()
-        self.groups.handle(caller, Frame(1, opcode, 0, header, b""))
-        return await caller.outcome
-
-    async def report(self, store_id: bytes, **fields: object) -> ReplicaGroup:
-        return ReplicaGroup.FromString(await self.ask(Opcode.REPORT_REPLICA, self._report(store_id, **fields)))
-
-    def _report(self, store_id: bytes, **fields: object) -> bytes:
-        report = ReplicaReport(
-            group="orders",
-            store_id=store_id,
-            broker_id=_NAMES.get(store_id, "d"),
-            host="h",
-            port=1 + store_id[0] if store_id else 1,
-            wall_ms=self.clock.wall_ms(),
-            replicas=3,
-            min_in_sync=2,
-            segment_bytes=1 << 20,
-        )
-        for name, value in {"flushed": fields.get("log_end", 0), **fields}.items():
-            setattr(report, name, value)
-        return report.SerializeToString()
-
-    async def waiting_report(self, store_id: bytes, version: int) -> asyncio.Task[bytes]:
-        header = self._report(store_id, known_version=version, wait_ms=30_000)
-        task = asyncio.create_task(self.ask(Opcode.REPORT_REPLICA, header))
-        await eventually(lambda: self.groups._groups["orders"].waiting)
-        return task
-
-    async def master(self, *alive: bytes, epoch: int, **fields: object) -> ReplicaGroup:
-        """Let ``alive`` report until the group has a master in ``epoch``."""
-        while True:
-            for store_id in alive:
-                view = await self.report(store_id, **fields)
-            if view.is_leased and view.epoch == epoch:
-                return view
-            self.groups.sweep()
-            await asyncio.sleep(0)
-
-    async def renew(self, epoch: int, store_id: bytes, *, releases: bool = False) -> int:
-        asked = RenewMasterRequest(group="orders", epoch=epoch, store_id=store_id, releases=releases)
-        return RenewMasterAnswer.FromString(await self.ask(Opcode.RENEW_MASTER, asked.SerializeToString())).lease_ms
-
-    async def change(self, epoch: int, store_id: bytes, revision: int, *members: bytes) -> ReplicaGroup:
-        asked = ChangeInSyncRequest(group="orders", epoch=epoch, store_id=store_id, revision=revision, members=members)
-        return ReplicaGroup.FromString(await self.ask(Opcode.CHANGE_IN_SYNC, asked.SerializeToString()))
-
-    async def hand_over(self, epoch: int, store_id: bytes, revision: int, successor: bytes) -> ReplicaGroup:
-        asked = HandOverRequest(group="orders", epoch=epoch, store_id=store_id, revision=revision, successor=successor)
-        return ReplicaGroup.FromString(await self.ask(Opcode.HAND_OVER, asked.SerializeToString()))
-
-    async def recover(self, *, applies: bool = False, forces: bool = False) -> RecoverGroupAnswer:
-        asked = RecoverGroupRequest(group="orders", applies=applies, forces=forces)
-        return RecoverGroupAnswer.FromString(await self.ask(Opcode.RECOVER_GROUP, asked.SerializeToString()))
-
-    async def elect_unclean(self, replica: str, revision: int) -> ReplicaGroup:
-        asked = ElectUncleanRequest(group="orders", replica=replica, revision=revision)
-        return ReplicaGroup.FromString(await self.ask(Opcode.ELECT_UNCLEAN, asked.SerializeToString()))
-
-    async def lose_lease(self, *alive: bytes, **fields: object) -> None:
-        """Let the master's lease end, while ``alive`` report."""
-        for _ in range(5):
-            self.clock.advance(1)
-            for store_id in alive:
-                await self.report(store_id, **fields)
-        await self.store.groups()
 
 
 async def _unreachable(_name: str) -> None:
     raise ClusterStoreUnavailableError("no answer")
 
 
-@asynccontextmanager
-async def _site(folder: Path, clock: FakeClock | None = None, lease_ms: int = 5_000) -> AsyncIterator[_Site]:
-    clock = clock or FakeClock()
-    store = await EmbeddedGroupStore.open(folder / "groups.db", clock)
-    groups = ReplicaGroups(store, NameServerLimits(master_lease_ms=lease_ms), clock)
-    running = asyncio.create_task(groups.run())
-    clock.advance(2)  # it has listened long enough to know who is silent
-    try:
-        yield _Site(groups, store, clock)
-    finally:
-        running.cancel()
-        await groups.close()
-        await store.close()
-
-
 @on_loop
 async def test_a_group_begins_when_all_of_its_replicas_are_there(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         for number, store_id in enumerate((A, B), 1):
             view = await site.report(store_id)
             assert view.revision == 0
@@ -166,7 +48,7 @@ async def test_a_group_begins_when_all_of_its_replicas_are_there(tmp_path: Path)
 async def test_a_group_with_records_that_the_store_does_not_know_waits_for_an_operator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         with monkeypatch.context() as patched:  # a store that does not answer knows the group, perhaps
             patched.setattr(site.store, "read", _unreachable)
             for store_id in (A, B, C):
@@ -183,7 +65,7 @@ async def test_a_group_with_records_that_the_store_does_not_know_waits_for_an_op
 
 @on_loop
 async def test_a_report_waits_for_a_change(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         view = await site.master(A, B, C, epoch=1)
         waiting = await site.waiting_report(A, view.version)
         await site.renew(1, C)
@@ -194,7 +76,7 @@ async def test_a_report_waits_for_a_change(tmp_path: Path) -> None:
 
 @on_loop
 async def test_a_silent_master_is_replaced_by_the_replica_with_the_longest_log(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         before = await site.master(A, B, C, epoch=1)
         await site.report(A, last_epoch=1, log_end=500)
         await site.report(B, last_epoch=1, log_end=600)
@@ -209,7 +91,7 @@ async def test_a_silent_master_is_replaced_by_the_replica_with_the_longest_log(t
 
 @on_loop
 async def test_silent_members_leave_the_set_at_an_election(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         await site.master(A, B, C, epoch=1)
         await site.lose_lease(A, B, last_epoch=1)
         view = await site.master(A, B, epoch=2, last_epoch=1)
@@ -218,7 +100,7 @@ async def test_silent_members_leave_the_set_at_an_election(tmp_path: Path) -> No
 
 @on_loop
 async def test_a_killed_master_is_not_elected_again_after_a_short_lease(tmp_path: Path) -> None:
-    async with _site(tmp_path, lease_ms=2_000) as site:
+    async with reported_site(tmp_path, lease_ms=2_000) as site:
         await site.master(A, B, C, epoch=1)
         await site.renew(1, C)
         site.clock.advance(0.2)
@@ -236,7 +118,7 @@ async def test_a_killed_master_is_not_elected_again_after_a_short_lease(tmp_path
 
 @on_loop
 async def test_a_master_that_releases_its_lease_is_replaced_at_once(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         await site.master(A, B, C, epoch=1)
         for store_id, log_end in ((A, 9), (B, 8), (C, 10)):
             await site.report(store_id, last_epoch=1, log_end=log_end)
@@ -248,9 +130,9 @@ async def test_a_master_that_releases_its_lease_is_replaced_at_once(tmp_path: Pa
 @on_loop
 async def test_no_master_is_elected_before_the_nameserver_has_listened(tmp_path: Path) -> None:
     clock = FakeClock()
-    async with _site(tmp_path, clock) as site:
+    async with reported_site(tmp_path, clock) as site:
         await site.master(A, B, C, epoch=1)
-    async with _site(tmp_path, clock) as site:
+    async with reported_site(tmp_path, clock) as site:
         site.groups._since = clock.elapsed_ns()
         await site.lose_lease()
         site.groups._since = clock.elapsed_ns()
@@ -265,7 +147,7 @@ async def test_no_master_is_elected_before_the_nameserver_has_listened(tmp_path:
 
 @on_loop
 async def test_only_the_master_changes_the_set_and_only_from_the_last_revision(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         view = await site.master(A, B, C, epoch=1)
         for epoch, store_id, revision in ((1, A, view.revision), (2, C, view.revision), (1, C, view.revision - 1)):
             with pytest.raises(ChangeRefusedError):
@@ -278,7 +160,7 @@ async def test_only_the_master_changes_the_set_and_only_from_the_last_revision(t
 
 @on_loop
 async def test_a_master_hands_over_to_a_live_member_whose_clock_is_right(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         view = await site.master(A, B, C, epoch=1)
         await site.report(A, wall_ms=site.clock.wall_ms() + 501)
         with pytest.raises(ChangeRefusedError, match="the clock of a is 501 ms off"):
@@ -299,7 +181,7 @@ async def test_a_master_hands_over_to_a_live_member_whose_clock_is_right(tmp_pat
 
 @on_loop
 async def test_a_replica_that_is_silent_or_not_in_sync_gets_no_hand_over(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         view = await site.master(A, B, C, epoch=1)
         view = await site.change(1, C, view.revision, B, C)
         with pytest.raises(ChangeRefusedError, match="a is not in sync"):
@@ -312,57 +194,9 @@ async def test_a_replica_that_is_silent_or_not_in_sync_gets_no_hand_over(tmp_pat
 
 
 @on_loop
-async def test_lost_facts_are_recovered_once_the_last_master_cannot_write(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
-        with pytest.raises(InvalidArgumentError, match="knows no replicated group"):
-            await site.recover()
-        await site.report(A, last_epoch=3, log_end=100)
-        group = site.groups._groups["orders"]
-        await eventually(lambda: group.lost_since is not None)  # the store has said so
-        site.clock.advance(6.9)  # of its lease, and of the time after which a replica is silent
-        with pytest.raises(ChangeRefusedError, match=r"its last master may still write\. Try again in 1 s"):
-            await site.recover()
-        site.clock.advance(0.1)
-        await site.report(A, last_epoch=3, log_end=100)
-        await site.report(B, last_epoch=3, log_end=120)
-        with pytest.raises(ChangeRefusedError, match="only 2 of 3 replicas report"):
-            await site.recover(applies=True)
-        await site.report(C, last_epoch=2, log_end=200, flushed=199)
-        with pytest.raises(ChangeRefusedError, match="c has not synced its log"):
-            await site.recover()
-        await site.report(C, last_epoch=2, log_end=200)
-        plan = await site.recover()
-        assert (list(plan.members), plan.epoch, plan.uncertainty, plan.is_applied) == ([B], 3 + EPOCH_GAP, "", False)
-        assert (await site.report(A, last_epoch=3, log_end=100)).revision == 0
-        assert (await site.recover(applies=True)).is_applied
-        with pytest.raises(ChangeRefusedError, match="its facts are not lost"):
-            await site.recover()
-        await site.lose_lease(A, B, last_epoch=3)
-        view = await site.master(A, B, epoch=4 + EPOCH_GAP, last_epoch=3)
-        assert (view.holder, list(view.members), view.unclean_epoch) == (B, [B], 0)
-        assert not view.facts_lost
-
-
-@on_loop
-async def test_outdated_facts_are_replaced_and_a_forced_recovery_is_unclean(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
-        await site.master(A, B, C, epoch=1)
-        await site.lose_lease(A, last_epoch=7, log_end=100)
-        while not (await site.report(A, last_epoch=7, log_end=100)).facts_lost:
-            site.groups.sweep()
-            await asyncio.sleep(0)
-        site.clock.advance(7)
-        await site.report(A, last_epoch=7, log_end=100)
-        await site.recover(applies=True, forces=True)
-        await site.lose_lease(A, last_epoch=7, log_end=100)
-        view = await site.master(A, epoch=8 + EPOCH_GAP, last_epoch=7, log_end=100)
-        assert (view.holder, list(view.members), view.unclean_epoch) == (A, [A], 7 + EPOCH_GAP)
-
-
-@on_loop
 async def test_a_new_group_waits_for_an_operator_if_the_store_may_have_known_it(tmp_path: Path) -> None:
     (tmp_path / "groups.db").write_bytes(b"damaged")
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         for store_id in (A, B, C):
             await site.report(store_id)
         group = site.groups._groups["orders"]
@@ -375,28 +209,8 @@ async def test_a_new_group_waits_for_an_operator_if_the_store_may_have_known_it(
 
 
 @on_loop
-async def test_an_operator_may_force_a_master_if_none_can_be_elected(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
-        view = await site.master(A, B, C, epoch=1)
-        view = await site.change(1, C, view.revision, B, C)
-        with pytest.raises(ChangeRefusedError, match="may still have a master"):
-            await site.elect_unclean("a", view.revision)
-        await site.lose_lease(A, last_epoch=1)
-        with pytest.raises(ChangeRefusedError, match="has changed: look at it again"):
-            await site.elect_unclean("a", view.revision - 1)
-        with pytest.raises(ChangeRefusedError, match="'b' does not report"):
-            await site.elect_unclean("b", view.revision)
-        after = await site.elect_unclean("a", view.revision)
-        assert (after.epoch, after.holder, list(after.members), after.unclean_epoch) == (2, A, [A], 2)
-        assert await site.renew(2, A) == 5000
-        # The mark stays: the master may end before it has begun its epoch.
-        await site.renew(2, A, releases=True)
-        assert (await site.master(A, epoch=3, last_epoch=1)).unclean_epoch == 2
-
-
-@on_loop
 async def test_an_election_takes_the_setting_of_the_live_replicas(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         await site.master(A, B, C, epoch=1)
         await site.lose_lease(A, last_epoch=1, min_in_sync=1)
         view = await site.master(A, epoch=2, last_epoch=1, min_in_sync=1)
@@ -408,7 +222,7 @@ async def test_an_election_takes_the_setting_of_the_live_replicas(tmp_path: Path
 
 @on_loop
 async def test_invalid_reports_are_refused(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         for fields in (
             {"group": ""},
             {"broker_id": "a b"},
@@ -431,7 +245,7 @@ async def test_invalid_reports_are_refused(tmp_path: Path) -> None:
 
 @on_loop
 async def test_a_broker_id_belongs_to_one_replica(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         await site.report(A, broker_id="a", port=1)
         with pytest.raises(InvalidArgumentError, match="is taken by the broker at h:1"):
             await site.report(B, broker_id="a", port=2)
@@ -444,10 +258,10 @@ async def test_a_broker_id_belongs_to_one_replica(tmp_path: Path) -> None:
 
 @on_loop
 async def test_the_waiting_reports_of_a_connection_end_with_it(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         view = await site.report(A)
-        caller = _Caller()
-        header = site._report(A, known_version=view.version, wait_ms=30_000)
+        caller = OneCaller()
+        header = site.encode_report(A, known_version=view.version, wait_ms=30_000)
         site.groups.handle(caller, Frame(1, Opcode.REPORT_REPLICA, 0, header, b""))
         await eventually(lambda: site.groups._groups["orders"].waiting)
         site.groups.caller_gone(caller)
@@ -460,7 +274,7 @@ async def test_the_waiting_reports_of_a_connection_end_with_it(tmp_path: Path) -
 async def test_a_store_that_does_not_answer_is_noticed_also_while_a_group_has_a_master(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         await site.master(A, B, C, epoch=1)
         with monkeypatch.context() as patched:
             patched.setattr(site.store, "read", _unreachable)
@@ -478,7 +292,7 @@ async def test_a_store_that_does_not_answer_is_noticed_also_while_a_group_has_a_
 
 @on_loop
 async def test_a_replica_that_cannot_open_is_not_elected(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         await site.master(A, B, C, epoch=1)
         await site.lose_lease(A, cannot_open=True, damaged_stretches=2)
         view = ReplicaGroup()
@@ -493,9 +307,40 @@ async def test_a_replica_that_cannot_open_is_not_elected(tmp_path: Path) -> None
 
 @on_loop
 async def test_a_group_does_not_begin_with_a_log_that_cannot_open(tmp_path: Path) -> None:
-    async with _site(tmp_path) as site:
+    async with reported_site(tmp_path) as site:
         await site.report(A)
         await site.report(B)
         await site.report(C, cannot_open=True)
         group = site.groups._groups["orders"]
         await eventually(lambda: "the cluster store does not know this group, but c has records" in group.obstacle)
+
+
+@on_loop
+async def test_a_copied_data_directory_is_refused_while_the_other_one_runs(tmp_path: Path) -> None:
+    """Both would be the master if their store id is elected."""
+    async with reported_site(tmp_path) as site:
+        caller = OneCaller()
+        header = site.encode_report(A, broker_id="a", port=1)
+        site.groups.handle(caller, Frame(1, Opcode.REPORT_REPLICA, 0, header, b""))
+        await caller.outcome
+        for fields in ({"broker_id": "a", "port": 2}, {"broker_id": "d", "port": 2}):
+            with pytest.raises(InvalidArgumentError, match="is a copy of the one of a at h:1"):
+                await site.report(A, **fields)
+        site.groups.caller_gone(caller)  # it has moved
+        view = await site.report(A, broker_id="a", port=2)
+        assert [each.port for each in view.replicas] == [2]
+
+
+@on_loop
+async def test_groups_without_facts_and_replicas_are_forgotten(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        await site.report(A, group="stray")
+        await site.report(A, group="orders")
+        site.groups.sweep()
+        assert set(site.groups._groups) == {"stray", "orders"}
+        site.clock.advance(3)
+        await site.report(A, group="orders")
+        site.groups.sweep()
+        assert set(site.groups._groups) == {"orders"}
+        await site.renew(1, A, releases=True, group="never")
+        assert set(site.groups._groups) == {"orders"}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -95,6 +96,7 @@ class EmbeddedGroupStore:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._failure: StorageError | None = None
         self._is_closed = False
+        self._identity = secrets.token_bytes(16)  # of this process: no other one has these facts
         self._timer: asyncio.TimerHandle | None = None
         self._expire_all()
 
@@ -113,6 +115,10 @@ class EmbeddedGroupStore:
         return cls(file, worker, clock)
 
     # Reads ----------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> bytes:
+        return self._identity
 
     async def groups(self) -> list[GroupState]:
         self._expire_all()

@@ -99,11 +99,14 @@ class EtcdClient:
         self._channels: dict[int, Any] = {}
         self._calls: set[Any] = set()  # in flight: closing a channel does not end a call that a generator awaits
         self._is_closed = False
+        self.cluster_id = 0  # known after the first read
 
     async def range(self, key: bytes, range_end: bytes = b"") -> RangeResponse:
         """Read keys; no acknowledged write before this call is missing."""
         request = RangeRequest(key=key, range_end=range_end)
-        return (await self._call("KV/Range", request, RangeResponse))[0]
+        response, _ = await self._call("KV/Range", request, RangeResponse)
+        self.cluster_id = response.header.cluster_id
+        return response
 
     async def txn(self, request: TxnRequest) -> TxnAnswer:
         """Commit a transaction.

@@ -66,12 +66,18 @@ class EtcdGroupStore:
     def __init__(self, endpoints: Sequence[str], prefix: str = "/litemq", *, timeout_s: float = 5.0) -> None:
         if not _PREFIX.fullmatch(prefix):
             raise InvalidArgumentError(f"etcd prefix {prefix[:300]!r}: use names that begin with /, such as /litemq")
+        self._prefix = prefix
         self._client = EtcdClient(endpoints, timeout_s=timeout_s, attempt_s=timeout_s * 0.4)
         self._keys = _Keys(f"{prefix}/groups/".encode())
         self._leases: dict[str, tuple[bytes, int]] = {}  # by group: the value and the id of a lease renewed here
         self._is_closed = False
 
     # Reads ----------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> bytes:
+        cluster = self._client.cluster_id
+        return cluster.to_bytes(8, "big") + self._prefix.encode() if cluster else b""
 
     async def groups(self) -> list[GroupState]:
         view, _ = await self._read_all()
@@ -86,7 +92,7 @@ class EtcdGroupStore:
         while not self._is_closed:
             try:
                 view, revision = await self._read_all()
-            except ClusterStoreUnavailableError as error:
+            except ClusterStoreError as error:
                 if not self._is_closed:
                     _LOG.warning("cannot watch the groups, will retry: %s", error)
                     await asyncio.sleep(_RETRY_S)

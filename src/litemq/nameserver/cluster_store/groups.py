@@ -105,6 +105,10 @@ class GroupStore(Protocol):
     store may have made the change, or may still make it, until a repetition has a definite answer.
     """
 
+    @property
+    def identity(self) -> bytes:
+        """Names the store: stores with the same facts have the same. Empty: not known yet."""
+
     async def groups(self) -> list[GroupState]:
         """Return the state of all groups, sorted by name."""
 

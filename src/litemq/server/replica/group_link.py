@@ -1,7 +1,8 @@
 """The link of a replica to its NameServers: reports, and what they know of the group.
 
 Each NameServer has its own connection. Of what they say, the facts with the highest epoch and
-revision count: a NameServer may be behind the others.
+revision count: a NameServer may be behind the others. NameServers that keep their facts in
+different stores would elect a master each, so a replica takes the facts of one store only.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from google.protobuf.message import DecodeError
 from litemq.errors import (
     ChangeOutcomeUnknownError,
     ClusterStoreUnavailableError,
+    ConfigurationError,
     ConnectionLostError,
     LiteMQError,
     NetworkError,
@@ -49,15 +51,43 @@ class GroupLink:
     def __init__(self, nameservers: Iterable[tuple[str, int]], report: Callable[[], ReplicaReport]) -> None:
         self._lines = [_Line(host, port, report, self._on_view) for host, port in nameservers]
         self._changed = asyncio.Event()
+        self._store = b""  # the cluster store that the facts are from
+        self._conflict: ConfigurationError | None = None
+        self._has_conflict = asyncio.Event()
+        self.has_role = False  # set by the owner: a wrong NameServer does not stop a replica that serves
         self.view: ReplicaGroup | None = None
 
     async def run(self) -> None:
-        """Report until cancelled."""
-        async with asyncio.TaskGroup() as background:
-            for line in self._lines:
-                background.create_task(line.run())
+        """Report until cancelled.
 
-    def _on_view(self, view: ReplicaGroup) -> None:
+        Raises:
+            ConfigurationError: The NameServers keep their facts in different stores.
+        """
+        lines = [asyncio.create_task(line.run()) for line in self._lines]
+        conflict = asyncio.create_task(self._has_conflict.wait())
+        try:
+            ended, _ = await asyncio.wait([*lines, conflict], return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+            if self._conflict is not None:
+                raise self._conflict
+        finally:
+            for task in (*lines, conflict):
+                task.cancel()
+            await asyncio.wait([*lines, conflict])
+
+    def _on_view(self, line: _Line, view: ReplicaGroup) -> None:
+        self._store = self._store or view.store
+        if view.store and view.store != self._store:
+            line.refuse(
+                "it keeps the facts of groups in another store than the other NameServers: run several NameServers "
+                "with store_kind=etcd and the same etcd"
+            )
+            if not self.has_role:
+                self._conflict = ConfigurationError(f"the NameServer at {line.address} cannot be used: {line.refusal}")
+                self._has_conflict.set()
+            return
+        line.refusal = ""
         if self.view is None or (view.epoch, view.revision) >= (self.view.epoch, self.view.revision):
             self.view = view
             self._changed.set()
@@ -88,7 +118,7 @@ class GroupLink:
         too: a lease of two seconds does not outlast the timeout of a NameServer that hangs. So a
         request may be made twice. The NameServer that has answered is asked first the next time.
         """
-        unasked = [line for line in self._lines if line.peer is not None]
+        unasked = [line for line in self._lines if line.peer is not None and not line.refusal]
         asked: dict[asyncio.Task[bytes], _Line] = {}
         failure: LiteMQError = ConnectionLostError("no NameServer is reachable")
         try:
@@ -118,7 +148,7 @@ class _Line:
     """The connection to one NameServer."""
 
     def __init__(
-        self, host: str, port: int, report: Callable[[], ReplicaReport], on_view: Callable[[ReplicaGroup], None]
+        self, host: str, port: int, report: Callable[[], ReplicaReport], on_view: Callable[[_Line, ReplicaGroup], None]
     ) -> None:
         self._host = host
         self._port = port
@@ -126,11 +156,22 @@ class _Line:
         self._on_view = on_view
         self._logged = ""
         self.peer: Peer | None = None
+        self.refusal = ""  # why nothing that it says counts
+
+    @property
+    def address(self) -> str:
+        return f"{self._host}:{self._port}"
+
+    def refuse(self, reason: str) -> None:
+        """Note that nothing counts that this NameServer says."""
+        if reason != self.refusal:
+            self.refusal = reason
+            _LOG.error("the NameServer at %s is not used: %s", self.address, reason)
 
     async def ask(self, opcode: int, header: bytes) -> bytes:
         """Send a request to this NameServer, if it is connected."""
         if self.peer is None:
-            raise ConnectionLostError(f"no connection to the NameServer at {self._host}:{self._port}")
+            raise ConnectionLostError(f"no connection to the NameServer at {self.address}")
         return (await self.peer.request(opcode, header, timeout=_TIMEOUT_S)).header
 
     async def run(self) -> None:
@@ -151,7 +192,7 @@ class _Line:
                     view = ReplicaGroup.FromString(answer.header)
                     version = view.version
                     pause, self._logged = _FIRST_PAUSE_S, ""
-                    self._on_view(view)
+                    self._on_view(self, view)
             except (LiteMQError, DecodeError) as error:  # the replica goes on with what it knows
                 self._log_failure(error)
             finally:
@@ -166,4 +207,4 @@ class _Line:
         failure = f"{type(error).__name__}: {error}"
         if failure != self._logged:
             self._logged = failure
-            _LOG.warning("no report to the NameServer at %s:%d, retrying: %s", self._host, self._port, error)
+            _LOG.warning("no report to the NameServer at %s, retrying: %s", self.address, error)

@@ -200,11 +200,13 @@ class _Replica:
                 return _Role(view.epoch, is_master=True, address=None)
             return _Role(view.epoch, is_master=False, address=None)  # it was restarted: it waits for an election
         master = next((each for each in view.replicas if each.store_id == view.holder), None)
-        address = (master.host, master.port) if master is not None else None
-        return _Role(view.epoch, is_master=False, address=address)
+        if master is None:
+            return None  # its report has not reached the NameServer yet
+        return _Role(view.epoch, is_master=False, address=(master.host, master.port))
 
     def _begin(self, role: _Role, view: ReplicaGroup) -> asyncio.Task[None] | None:
         config, store = self._config, self.directory.store
+        self._link.has_role = True
         if role.is_master and store is not None:
             master = MasterRole(
                 config,

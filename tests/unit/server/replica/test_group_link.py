@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,15 +11,17 @@ import pytest
 from litemq.errors import (
     ChangeOutcomeUnknownError,
     ClusterStoreUnavailableError,
+    ConfigurationError,
     ConnectionLostError,
     LiteMQError,
     MasterLeaseLostError,
 )
 from litemq.net.client import Peer
 from litemq.net.request_channel import Answer
-from litemq.proto.wire_pb2 import RenewMasterAnswer, RenewMasterRequest, ReplicaReport
+from litemq.proto.wire_pb2 import RenewMasterAnswer, RenewMasterRequest, ReplicaGroup, ReplicaReport
 from litemq.server.replica.group_link import GroupLink
 from support.on_loop import on_loop
+from support.waiting import eventually
 
 
 class _Peer:
@@ -74,3 +77,44 @@ async def test_the_last_failure_is_raised_if_no_nameserver_knows() -> None:
         )
     with pytest.raises(ConnectionLostError, match="no NameServer is reachable"):
         await _link().renew(RenewMasterRequest())
+
+
+class _Reports:
+    """NameServers that answer each report with a view of their own ``stores``."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stores: dict[int, bytes]) -> None:
+        self.stores = stores
+        monkeypatch.setattr(Peer, "connect", self._connect)
+
+    async def _connect(self, _host: str, port: int, **_options: Any) -> Any:
+        async def request(*_arguments: Any, **_named: Any) -> Answer:
+            await asyncio.sleep(0.01)
+            return Answer(ReplicaGroup(epoch=port, revision=port, store=self.stores[port]).SerializeToString(), b"")
+
+        return SimpleNamespace(request=request, close=lambda: None)
+
+
+@on_loop
+async def test_nameservers_with_different_facts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them would elect a master, and both could begin the same epoch."""
+    _Reports(monkeypatch, {1: b"one", 2: b"two"})
+    link = GroupLink([("h", 1), ("h", 2)], ReplicaReport)
+    with pytest.raises(ConfigurationError, match=r"the NameServer at h:\d cannot be used: .* store_kind=etcd"):
+        await link.run()
+
+
+@on_loop
+async def test_a_replica_that_serves_ignores_a_nameserver_with_other_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports = _Reports(monkeypatch, {1: b"one", 2: b"one", 3: b""})
+    link = GroupLink([("h", 1), ("h", 2), ("h", 3)], ReplicaReport)
+    running = asyncio.create_task(link.run())
+    await eventually(lambda: link.view is not None and link.view.epoch == 3)  # it does not know its store yet
+    link.has_role, link.view = True, None
+    reports.stores |= {2: b"two", 3: b"two"}
+    await eventually(lambda: link._lines[1].refusal and link._lines[2].refusal)
+    link.view = None
+    await eventually(lambda: link.view is not None and link.view.epoch == 1)
+    reports.stores[2] = b"one"  # it was started again, with the right store
+    await eventually(lambda: link.view is not None and link.view.epoch == 2)
+    running.cancel()
+    await asyncio.wait([running])
