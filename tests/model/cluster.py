@@ -22,10 +22,22 @@ from typing import Final, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from model.protocol import BOUNDS, REPLICAS, SAFE, VARIANTS, Event, Rules, Violation, World
+from model.protocol import (
+    BOUNDS,
+    RECOVERY_BOUNDS,
+    RECOVERY_VARIANTS,
+    REPLICAS,
+    SAFE,
+    VARIANTS,
+    Event,
+    Rules,
+    Violation,
+    World,
+)
 
 __all__ = ["Finding", "heal", "hunt", "search_all", "shorten", "walk"]
 
+_ALL: Final = VARIANTS | RECOVERY_VARIANTS
 _STEPS: Final = 160
 _HEAL_EVERY: Final = 20  # runs
 _WEIGHTS: Final = {
@@ -42,6 +54,7 @@ _WEIGHTS: Final = {
     "start": 3.0,
     "elect": 1.2,
     "shrink": 1.2,
+    "choose": 2.0,
     "expand": 2.0,
     "reread": 2.0,
     "kill": 0.35,
@@ -62,6 +75,7 @@ _HEALING: Final = (
     "hear",
     "report",
     "deliver_report",
+    "choose",
     "expand",
 )
 
@@ -131,8 +145,12 @@ def heal(world: World) -> int | None:
     return None
 
 
-def _replay(rules: Rules, schedule: list[Event]) -> tuple[list[Event], str | None]:
-    world, done = World(rules, BOUNDS), []
+def _bounds_of(variant: str) -> dict[str, int]:
+    return RECOVERY_BOUNDS if variant in RECOVERY_VARIANTS else BOUNDS
+
+
+def _replay(rules: Rules, schedule: list[Event], bounds: dict[str, int]) -> tuple[list[Event], str | None]:
+    world, done = World(rules, bounds), []
     for event in schedule:
         if event in world.enabled():
             done.append(event)
@@ -143,14 +161,14 @@ def _replay(rules: Rules, schedule: list[Event]) -> tuple[list[Event], str | Non
     return done, None
 
 
-def shorten(rules: Rules, schedule: list[Event]) -> tuple[list[Event], str]:
+def shorten(rules: Rules, schedule: list[Event], bounds: dict[str, int] = BOUNDS) -> tuple[list[Event], str]:
     """Leave out events as long as the schedule still breaks an invariant."""
-    schedule, problem = _replay(rules, schedule)
+    schedule, problem = _replay(rules, schedule, bounds)
     size = max(1, len(schedule) // 2)
     while size:
         at, is_shorter = 0, False
         while at < len(schedule):
-            shorter, other = _replay(rules, schedule[:at] + schedule[at + size :])
+            shorter, other = _replay(rules, schedule[:at] + schedule[at + size :], bounds)
             if other is None:
                 at += size
             else:
@@ -162,13 +180,13 @@ def shorten(rules: Rules, schedule: list[Event]) -> tuple[list[Event], str]:
 
 def hunt(variant: str, runs: int, seed: int = 1, steps: int = _STEPS) -> Finding:
     """Run random schedules of ``variant`` until one breaks an invariant, or does not heal."""
-    rules, acked, elections = VARIANTS[variant], 0, 0
+    rules, bounds, acked, elections = _ALL[variant], _bounds_of(variant), 0, 0
     for run in range(runs):
-        schedule, problem, world = walk(rules, seed + run, steps)
+        schedule, problem, world = walk(rules, seed + run, steps, bounds)
         acked += len(world.acked)
         elections += len(world.begun)
         if problem is not None:
-            short, problem = shorten(rules, schedule)
+            short, problem = shorten(rules, schedule, bounds)
             return Finding(f"seed {seed + run}: {problem}", short, run + 1, acked, elections)
         if run % _HEAL_EVERY == 0 and variant in SAFE and heal(world) is None:
             return Finding(f"seed {seed + run}: the group does not come back", schedule, run + 1, acked, elections)
@@ -178,11 +196,11 @@ def hunt(variant: str, runs: int, seed: int = 1, steps: int = _STEPS) -> Finding
 def search_all(runs: int, seed: int = 1) -> list[str]:
     """Hunt every variant; print the result, and return the variants that are not as expected."""
     wrong = []
-    for variant in VARIANTS:
+    for variant in _ALL:
         begin = time.monotonic()
         found = hunt(variant, runs, seed)
         _print(variant, found, time.monotonic() - begin, with_schedule=False)
-        if (found.problem is None) != (variant in SAFE):
+        if (found.problem is None) != (variant in SAFE | {"recovery"}):
             wrong.append(variant)
     return wrong
 
@@ -204,7 +222,7 @@ def _print_schedule(schedule: list[Event]) -> None:
 
 def _search_everything(variant: str, bounds: dict[str, int], most: int) -> bool:
     """Visit every state of ``variant`` within ``bounds``, at most ``most``."""
-    first = World(VARIANTS[variant], bounds)
+    first = World(_ALL[variant], bounds)
     seen = {first.key()}
     waiting: deque[tuple[World, list[Event]]] = deque([(first, [])])
     while waiting and len(seen) <= most:
@@ -227,14 +245,14 @@ def _search_everything(variant: str, bounds: dict[str, int], most: int) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["list", "walk", "bfs", "all"])
-    parser.add_argument("variant", nargs="?", default="proposed", choices=VARIANTS)
+    parser.add_argument("variant", nargs="?", default="proposed", choices=_ALL)
     parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bounds", default="records=1,elections=2,crashes=1,wipes=0,changes=1")
     parser.add_argument("--most", type=int, default=1_500_000, help="states of bfs")
     options = parser.parse_args()
     if options.what == "list":
-        for name, rules in VARIANTS.items():
+        for name, rules in _ALL.items():
             differs = [f"{key}={value}" for key, value in rules._asdict().items() if value != Rules()._asdict()[key]]
             print(f"{name:26}", ", ".join(differs) or "as decided")
         return 0

@@ -56,6 +56,7 @@ class Rules(NamedTuple):
     report_epoch: bool = True  # a report counts only in the epoch in which it was made
     refuse_older: bool = True  # a replica refuses a master with an epoch older than its log's last record
     truncate_by_epochs: bool = True  # else a follower cuts its log at its master's end, whatever is in it
+    expand_at_send: bool = True  # who joins is decided when the change is sent; else earlier, and not again
     expand_flushed: bool = True  # a replica joins after it has flushed what is confirmed; else after receiving it
     keep_tail: bool = True  # a new master keeps its whole log; else it cuts off what may be unconfirmed
     restart_keeps_epoch: bool = False  # a master that was restarted goes on in its epoch
@@ -84,6 +85,7 @@ VARIANTS: Final = {
     "follow-older": Rules(refuse_older=False),
     "truncate-at-masters-end": Rules(truncate_by_epochs=False),
     "expand-received": Rules(expand_flushed=False),
+    "expand-decided-earlier": Rules(expand_at_send=False),
     "cut-tail-on-promotion": Rules(keep_tail=False),
     "restart-keeps-epoch": Rules(restart_keeps_epoch=True),
     "report-received": Rules(ack_after_fsync=False),
@@ -121,6 +123,7 @@ class Node:
         self.isr: Set = frozenset()
         self.revision = 0
         self.pending: Set | None = None
+        self.chosen = -1  # the store that is to join, without ``expand_at_send``
         self.progress: tuple[tuple[int, int], ...] = ()  # the reported offset of each store
 
     def copy(self) -> Node:
@@ -224,7 +227,12 @@ class World:
             if not rules.floor or len(node.isr) > MIN_IN_SYNC:
                 events += [("shrink", number, store) for store in sorted(node.isr - {self.name(number)})]
             others = [other for other in range(REPLICAS) if other != number and self.name(other) not in node.isr]
-            events += [("expand", number, other) for other in others if self._may_join(node, other)]
+            for other in others:
+                is_chosen = node.chosen == self.name(other)
+                if is_chosen or (rules.expand_at_send and self._may_join(node, other)):
+                    events.append(("expand", number, other))
+                elif self._may_join(node, other):
+                    events.append(("choose", number, other))
         if node.pending is not None and not rules.definite and self.revision == node.revision:
             events.append(("reread", number))
         return events
@@ -377,6 +385,7 @@ class World:
                     raise Violation(f"{record} at {at} was {kind}; the new master {number} has {node.log}")
         node.is_master, node.epoch, node.follows, node.promised = True, self.epoch, -1, self.epoch
         node.isr, node.revision, node.pending, node.progress = self.isr, self.revision, None, ()
+        node.chosen = -1
         if self.rules.epoch_record:
             node.log += ((node.epoch, _STARTED),)
 
@@ -413,7 +422,11 @@ class World:
     def _do_shrink(self, number: int, store: int) -> None:
         self._change(number, self.nodes[number].isr - {store})
 
+    def _do_choose(self, number: int, other: int) -> None:
+        self.nodes[number].chosen = self.name(other)
+
     def _do_expand(self, number: int, other: int) -> None:
+        self.nodes[number].chosen = -1
         self._change(number, self.nodes[number].isr | {self.name(other)})
 
     def _change(self, number: int, isr: Set) -> None:

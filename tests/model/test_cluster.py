@@ -22,6 +22,7 @@ SEEDS = {
     "follow-older": 465,
     "truncate-at-masters-end": 3,
     "expand-received": 690,
+    "expand-decided-earlier": 1672,
     "cut-tail-on-promotion": 2,
     "restart-keeps-epoch": 295,
     "report-received": 5,
