@@ -15,6 +15,7 @@ from support.replica_views import master_of, wait_no_master
 from support.waiting import eventually
 
 _SENDERS = 4
+_LEASE = "30s"  # on a busy machine, no other master is elected meanwhile
 
 
 class _Load:
@@ -53,7 +54,7 @@ class _Load:
 @on_loop
 async def test_clients_continue_at_the_next_master_and_lose_nothing(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        group = ReplicaProcesses(tmp_path, stack)
+        group = ReplicaProcesses(tmp_path, stack, master_lease=_LEASE)
         await group.wait_master(1)
         url = f"litemq://{group.nameserver.address}"
         async with AsyncClient(url) as mq:
@@ -65,7 +66,9 @@ async def test_clients_continue_at_the_next_master_and_lose_nothing(tmp_path: Pa
                 named = min({"a", "b", "c"} - {former}) if number else ""
                 chosen = ("--to", named) if named else ()
                 done = await group.cluster("switch", "orders", *chosen, "--format", "json")
-                assert done.returncode == 0, done.stderr
+                while done.returncode:  # on a busy machine, a successor may lag for a second
+                    assert "The present master goes on" in done.stderr
+                    done = await group.cluster("switch", "orders", *chosen, "--format", "json")
                 said = json.loads(done.stdout)
                 assert (said["former"], said["epoch"]) == (former, group.view.epoch + 1)
                 assert said["master"] == named or not named
@@ -81,7 +84,7 @@ async def test_clients_continue_at_the_next_master_and_lose_nothing(tmp_path: Pa
 @on_loop
 async def test_a_successor_that_is_too_slow_leaves_the_master_in_charge(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        group = ReplicaProcesses(tmp_path, stack, replica_lag="10m")  # it stays in the set
+        group = ReplicaProcesses(tmp_path, stack, master_lease=_LEASE, replica_lag="10m")  # it stays in the set
         master = await group.wait_master(1)
         stopped = min({"a", "b", "c"} - {master_of(group.view)})
         async with AsyncClient(f"litemq://{group.nameserver.address}") as mq:

@@ -1,4 +1,4 @@
-"""A replicated group of real processes: a NameServer, and replicas with short leases."""
+"""A replicated group of real processes: a NameServer, and replicas with short leases by default."""
 
 from __future__ import annotations
 
@@ -20,10 +20,18 @@ __all__ = ["ReplicaProcesses"]
 class ReplicaProcesses:
     """The group ``orders``, which is started at once and killed with ``stack``."""
 
-    def __init__(self, folder: Path, stack: ExitStack, names: tuple[str, ...] = ("a", "b", "c"), **flags: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        stack: ExitStack,
+        names: tuple[str, ...] = ("a", "b", "c"),
+        *,
+        master_lease: str = "1s",
+        **flags: Any,
+    ) -> None:
         self.folder = folder
         self.nameserver = ServerProcess(
-            "nameserver", folder / "nameserver.log", data_path=folder / "nameserver", master_lease="1s"
+            "nameserver", folder / "nameserver.log", data_path=folder / "nameserver", master_lease=master_lease
         )
         stack.enter_context(self.nameserver)
         self.replicas = {
