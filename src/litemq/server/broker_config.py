@@ -160,7 +160,7 @@ class BrokerConfig:
             raise ConfigurationError(f"replication_mode={self.replication_mode!r}: choose async or sync")
         if self.replication_role != "master":
             raise UnsupportedFeatureError(
-                "replication_role='slave': this version does not replicate; choose master, and start more brokers"
+                "replication_role='slave': replicated groups elect their masters; choose master, and set replicas"
             )
 
     @property

@@ -68,7 +68,7 @@ def test_invalid_settings_are_refused_with_valid_values(changes: dict[str, Any],
         replace(BrokerConfig(), **changes)
 
 
-def test_replication_is_not_supported_yet() -> None:
+def test_a_replica_has_no_configured_role() -> None:
     with pytest.raises(UnsupportedFeatureError, match="choose master"):
         BrokerConfig(replication_role="slave")
 

@@ -169,13 +169,13 @@ BROKER: Final = Table(
             "replication.role",
             "replication_role",
             choice("master", "slave"),
-            "Replication role; only master is supported.",
+            "Has no effect, and must be master: replicated groups elect their masters.",
         ),
         Setting(
             "replication.mode",
             "replication_mode",
             choice("async", "sync"),
-            "Replication mode; has no effect, since slaves are not supported yet.",
+            "Has no effect: replicated groups are configured with --replicas, and each send with its durability.",
         ),
     ),
 )
