@@ -104,8 +104,8 @@ async def test_options_over_the_limits(engine: Engine, topic: str, options: dict
         assert [message.body for message in await read_all(mq, topic)] == [b"right", b"right"]
 
 
-@capability("Durability `replicas`", missing=True)
-async def test_there_are_no_replicas_yet(engine: Engine, topic: str) -> None:
+@capability("Durability `replicas`", missing={"litemq://": "only in a [replicated group](../howto/replicas.md)"})
+async def test_replicas_need_a_replicated_group(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         with pytest.raises(UnsupportedFeatureError):
             await mq.send(topic, b"x", durability="replicas", ordering_key="k")

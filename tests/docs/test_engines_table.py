@@ -17,4 +17,4 @@ def test_the_table_is_up_to_date() -> None:
 def test_it_has_both_engines_and_what_is_not_there_yet() -> None:
     page = (ROOT / "docs" / "reference" / "engines.md").read_text()
     assert "| | `memory://` | `litemq://` |" in page
-    assert "| Durability `replicas` | not yet | not yet |" in page
+    assert "| Durability `replicas` | not yet | only in a [replicated group](../howto/replicas.md) |" in page
