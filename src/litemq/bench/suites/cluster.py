@@ -14,7 +14,7 @@ from litemq.bench.baselines.bare import bare_sync_p99, plain_loop_ns
 from litemq.bench.replica_group import GroupSettings
 from litemq.bench.suite import Figure, at_least, at_most
 from litemq.bench.workloads.catching_up import CatchUp, WipedDisk
-from litemq.bench.workloads.failover import STEPS, FailoverRounds, kill_master, stop_master
+from litemq.bench.workloads.failover import STEPS, FailoverRounds, kill_master, stop_master, switch_master
 from litemq.bench.workloads.kept_state import KINDS
 from litemq.bench.workloads.promotion import Promotion
 from litemq.bench.workloads.replication import Compared, Lag, Loaded
@@ -22,6 +22,7 @@ from litemq.bench.workloads.replication import Compared, Lag, Loaded
 __all__ = ["figures"]
 
 _ROUNDS: Final = 20
+_STOPS: Final = 5
 _SECONDS: Final = 8.0
 _MEGABYTES: Final = 1_000
 _QUEUES: Final = 100_000
@@ -34,12 +35,14 @@ def figures(scale: float) -> list[Figure]:
     """
     rounds = max(1, round(_ROUNDS * scale))
     default, short = (FailoverRounds(rounds, scale, GroupSettings(lease_s), kill_master) for lease_s in (5.0, 2.0))
-    switch = FailoverRounds(rounds, scale, GroupSettings(), stop_master)
+    switch = FailoverRounds(rounds, scale, GroupSettings(), switch_master)
+    stop = FailoverRounds(max(1, round(_STOPS * scale)), scale, GroupSettings(), stop_master)
     return [
         *_failover("failover", "a master is killed under 10,000 msg/s, lease 5 s", default, 8),
         *_failover("short_failover", "the same, lease 2 s", short, 3.5),
-        *_switch(switch),
-        *_lost((default, short, switch)),
+        *_pause("switch", "a master hands over under 10,000 msg/s (litemq cluster switch)", switch),
+        *_pause("stop", "a master is stopped under 10,000 msg/s (SIGTERM)", stop),
+        *_lost((default, short, switch, stop)),
         *_replication(max(0.3, _SECONDS * scale)),
         *_catching_up(scale),
         Figure("plain_loop", "Python only: one iteration of an empty loop", "ns", plain_loop_ns),
@@ -73,16 +76,11 @@ def _step(rounds: FailoverRounds, name: str) -> Callable[[], float]:
     return lambda: rounds.step(name)
 
 
-def _switch(rounds: FailoverRounds) -> list[Figure]:
+def _pause(name: str, what: str, rounds: FailoverRounds) -> list[Figure]:
+    goal = at_most(1)
     return [
-        Figure(
-            "switch_p50",
-            "a master is stopped under 10,000 msg/s: pause between two acknowledgements, p50",
-            "s",
-            rounds.pause,
-            at_most(1),
-        ),
-        Figure("switch_max", "the same, maximum", "s", lambda: max(rounds.last.pause), at_most(1)),
+        Figure(f"{name}_p50", f"{what}: longest pause between two acknowledgements, p50", "s", rounds.pause, goal),
+        Figure(f"{name}_max", "the same, maximum", "s", lambda: max(rounds.last.pause), goal),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Failover workload: the master of a group under load is killed or stopped, round after round."""
+"""Failover workload: rounds in which a group under load loses its master or changes it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
 from litemq import AsyncClient
-from litemq.bench.replica_group import GroupSettings, ReplicaGroup, running_group
+from litemq.bench.replica_group import GROUP, GroupSettings, ReplicaGroup, ServerProcess, running_group
 from litemq.bench.workloads.group_watch import GroupWatch, master_of, watching
 from litemq.bench.workloads.kept_state import KeptState
 from litemq.bench.workloads.steady_acks import SteadyAcks, sending
-from litemq.errors import LiteMQError
+from litemq.errors import ChangeRefusedError, LiteMQError
 from litemq.net.event_loop import run
 
-__all__ = ["STEPS", "EndMaster", "FailoverRounds", "kill_master", "stop_master"]
+__all__ = ["STEPS", "FailoverRounds", "Fault", "kill_master", "stop_master", "switch_master"]
 
 _RATE: Final = 10_000
 _TOPIC: Final = "load"
 _BEFORE: Final = 1_000  # acknowledged messages before a round begins
 _AFTER_S: Final = 0.5
+_SWITCH_WITHIN_S: Final = 60.0
 _CLOSE_MS: Final = 1_000  # after Ctrl-C, no server may be left that could answer
 _CONTACT_MS: Final = 30_000  # a busy machine is not a broker that does not answer
 _RENEWAL_S: Final = 0.5  # of the lease: a kill comes at any moment between two renewals
@@ -34,9 +35,9 @@ _RENEWAL_S: Final = 0.5  # of the lease: a kill comes at any moment between two 
 # gigabytes.
 _FLAGS: Final = ("--file-size", "256MB", "--max-log-size", "1GB")
 
-# Ends the mastership of a replica, by its broker id. Returns whether its process ends: a planned
-# switch leaves it running.
-EndMaster = Callable[[ReplicaGroup, str], Awaitable[bool]]
+# Ends the mastership of a replica, by its broker id. Returns the processes that end: the round
+# starts them again.
+Fault = Callable[[ReplicaGroup, AsyncClient, str], Awaitable[Sequence[ServerProcess]]]
 
 STEPS: Final = {
     "lease_over": "from the kill until the NameServer sees that the lease is over",
@@ -46,16 +47,33 @@ STEPS: Final = {
 }
 
 
-async def kill_master(group: ReplicaGroup, master: str) -> bool:
+async def kill_master(group: ReplicaGroup, _mq: AsyncClient, master: str) -> Sequence[ServerProcess]:
     """Kill the master (SIGKILL)."""
     group.replicas[master].kill()
-    return True
+    return [group.replicas[master]]
 
 
-async def stop_master(group: ReplicaGroup, master: str) -> bool:
+async def stop_master(group: ReplicaGroup, _mq: AsyncClient, master: str) -> Sequence[ServerProcess]:
     """Stop the master (SIGTERM), which releases its lease."""
     group.replicas[master].terminate()
-    return True
+    return [group.replicas[master]]
+
+
+async def switch_master(_group: ReplicaGroup, mq: AsyncClient, _master: str) -> Sequence[ServerProcess]:
+    """Let the master hand over to another replica, as ``litemq cluster switch`` does.
+
+    If it goes on as the master, because the other one does not get everything within a second, the
+    pause of that attempt counts, too.
+    """
+    until = time.monotonic() + _SWITCH_WITHIN_S
+    while True:
+        try:
+            await mq.admin.switch_master(GROUP)
+        except ChangeRefusedError:
+            if time.monotonic() > until:
+                raise
+        else:
+            return []
 
 
 @dataclass(slots=True)
@@ -75,11 +93,11 @@ class FailoverRounds:
     The load is 10,000 msg/s at level ``replicas``, from this process.
     """
 
-    def __init__(self, rounds: int, scale: float, settings: GroupSettings, end_master: EndMaster) -> None:
+    def __init__(self, rounds: int, scale: float, settings: GroupSettings, fault: Fault) -> None:
         self._rounds = rounds
         self._rate = max(200, _RATE * min(1.0, scale))
         self._settings = settings
-        self._end_master = end_master
+        self._fault = fault
         self.last = _Rounds()
 
     def measure(self) -> None:
@@ -113,7 +131,7 @@ class FailoverRounds:
             for number in range(self._rounds):
                 state = KeptState(other, f"round-{number}", self._settings.lease_s)
                 async with sending(mq, _TOPIC, self._rate) as load:
-                    await self._round(group, watch, load, state, found)
+                    await self._round(group, other, watch, load, state, found)
                 await mq.flush()
                 if load.failed:
                     raise LiteMQError(f"{load.failed} sends failed: {load.first_error}")
@@ -122,15 +140,20 @@ class FailoverRounds:
         return found
 
     async def _round(
-        self, group: ReplicaGroup, watch: GroupWatch, load: SteadyAcks, state: KeptState, found: _Rounds
+        self,
+        group: ReplicaGroup,
+        mq: AsyncClient,
+        watch: GroupWatch,
+        load: SteadyAcks,
+        state: KeptState,
+        found: _Rounds,
     ) -> None:
         await load.wait_acked(0.0, _BEFORE)
         await state.make()
         view = await watch.wait_in_sync(len(group.replicas))
         await asyncio.sleep(random.uniform(0, _RENEWAL_S))
-        master = group.replicas[master_of(view)]
         began = time.monotonic()
-        is_ending = await self._end_master(group, master_of(view))
+        ended = await self._fault(group, mq, master_of(view))
         election = await watch.follow_election(view.epoch)
         await load.wait_acked(election.elected + _AFTER_S)
         last, first = load.longest_pause(began)
@@ -139,11 +162,11 @@ class FailoverRounds:
         times = [began, election.lease_over, election.elected, election.registered, first]
         for name, (begin, end) in zip(STEPS, pairwise(times), strict=True):
             found.steps[name].append(end - begin)
-        if is_ending:
-            master.wait_ended()
+        for process in ended:
+            process.wait_ended()
         restarted = time.monotonic()
-        if is_ending:
-            master.start()
+        for process in ended:
+            process.start()
         await watch.wait_in_sync(len(group.replicas))
         found.rejoin.append(time.monotonic() - restarted)
         found.lost += await state.count_lost()
