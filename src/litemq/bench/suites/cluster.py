@@ -88,7 +88,7 @@ def _lost(measured: tuple[FailoverRounds, ...]) -> list[Figure]:
     def count(kind: str) -> Callable[[], float]:
         return lambda: float(sum(rounds.last.lost[kind] for rounds in measured))
 
-    return [
+    lost = [
         Figure(f"lost_{kind}", f"{what} lost in all of these rounds", "", count(kind), at_most(0))
         for kind, what in zip(
             ("messages", *KINDS),
@@ -103,6 +103,8 @@ def _lost(measured: tuple[FailoverRounds, ...]) -> list[Figure]:
             strict=True,
         )
     ]
+    twice = "messages of the load stored twice in all of these rounds"
+    return [*lost, Figure("duplicates", twice, "", count("duplicates"), at_most(0))]
 
 
 def _replication(seconds: float) -> list[Figure]:

@@ -16,14 +16,13 @@ from litemq import AsyncClient
 from litemq.bench.replica_group import GROUP, GroupSettings, ReplicaGroup, ServerProcess, running_group
 from litemq.bench.workloads.group_watch import GroupWatch, master_of, watching
 from litemq.bench.workloads.kept_state import KeptState
-from litemq.bench.workloads.steady_acks import SteadyAcks, sending
+from litemq.bench.workloads.steady_acks import SteadyAcks, compare_acked, sending
 from litemq.errors import ChangeRefusedError, LiteMQError
 from litemq.net.event_loop import run
 
 __all__ = ["STEPS", "FailoverRounds", "Fault", "kill_master", "stop_master", "switch_master"]
 
 _RATE: Final = 10_000
-_TOPIC: Final = "load"
 _BEFORE: Final = 1_000  # acknowledged messages before a round begins
 _AFTER_S: Final = 0.5
 _SWITCH_WITHIN_S: Final = 60.0
@@ -121,22 +120,25 @@ class FailoverRounds:
         return statistics.median(self.last.steps[name])
 
     async def _measure(self, group: ReplicaGroup) -> _Rounds:
-        found, acked = _Rounds(), 0
+        found = _Rounds()
         async with (
             AsyncClient(group.url, shutdown_timeout_ms=_CLOSE_MS) as mq,
             AsyncClient(group.url, shutdown_timeout_ms=_CLOSE_MS, contact_timeout_ms=_CONTACT_MS) as other,
             watching(group) as watch,
         ):
-            await other.admin.create_topic(_TOPIC, queues=4)
             for number in range(self._rounds):
+                topic = f"load-{number}"
+                await other.admin.create_topic(topic, queues=4)
                 state = KeptState(other, f"round-{number}", self._settings.lease_s)
-                async with sending(mq, _TOPIC, self._rate) as load:
+                async with sending(mq, topic, self._rate) as load:
                     await self._round(group, other, watch, load, state, found)
                 await mq.flush()
+                await asyncio.sleep(0)  # until the last callbacks have run
                 if load.failed:
                     raise LiteMQError(f"{load.failed} sends failed: {load.first_error}")
-                acked += len(load.acked_at)
-                found.lost["messages"] += await _count_missing(other, acked)
+                lost, duplicates = await compare_acked(other, load)
+                found.lost.update(messages=lost, duplicates=duplicates)
+                found.lost += await state.count_lost()
         return found
 
     async def _round(
@@ -169,10 +171,3 @@ class FailoverRounds:
             process.start()
         await watch.wait_in_sync(len(group.replicas))
         found.rejoin.append(time.monotonic() - restarted)
-        found.lost += await state.count_lost()
-
-
-async def _count_missing(mq: AsyncClient, acked: int) -> int:
-    """Return how many messages fewer there are than were acknowledged."""
-    stored = sum(queue.next for queue in (await mq.admin.describe_topic(_TOPIC)).queues)
-    return max(0, acked - stored)

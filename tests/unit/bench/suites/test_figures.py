@@ -9,8 +9,9 @@ from support.waiting import HANG_S
 # Figures of members that join and leave: their sessions last five seconds, in which a busy machine
 # may not schedule them.
 GROUP_FIGURES = ("unmoved_gap", "moved_resume")
-# Counts of what a failover must not lose, and what may be below the resolution of the watch.
-LOST = "lost_"
+# Counts of what a failover must not lose or repeat, and what may be below the resolution of the
+# watch.
+LOST = ("lost_", "duplicates")
 STEPS = ("_lease_over", "_elected", "_registered", "_first_ack")
 
 
