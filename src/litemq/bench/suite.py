@@ -77,6 +77,7 @@ class Figure:
     unit: str
     measure: Callable[[], float]
     goal: Goal | None = None
+    total: Callable[[Sequence[float]], float] = median  # of the values of all runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Measurement:
 
     @property
     def value(self) -> float:
-        return median(self.runs)
+        return self.figure.total(self.runs)
 
     @property
     def meets_goal(self) -> bool:

@@ -25,6 +25,12 @@ def test_figures_take_turns() -> None:
     assert [(m.value, m.runs) for m in measured] == [(2, (1, 9, 2)), (3, (3, 3, 3))]
 
 
+def test_a_figure_may_have_another_total_than_the_median() -> None:
+    figure = Figure("a", "a test", "s", lambda: 1.0, at_most(3), max)
+    slowest = Measurement(figure, (1, 2, 4))
+    assert (slowest.value, slowest.meets_goal) == (4, False)
+
+
 def test_goals() -> None:
     assert at_least(2).is_met_by(2)
     assert not at_least(2).is_met_by(1.99)

@@ -2,27 +2,29 @@
 
 Each figure has its own group: a NameServer with the embedded store and three replicas, started with
 the ``litemq`` command, with their data in the temporary directory (``TMPDIR``). All servers and the
-load share this machine. Bodies have 1 KiB. A run has 20 rounds of each failover.
+load share this machine. Bodies have 1 KiB. Three runs have 21 rounds of each failover. Their
+percentiles and maxima are those of all rounds of all runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 from typing import Final
 
 from litemq.bench.baselines.bare import bare_sync_p99, plain_loop_ns
 from litemq.bench.replica_group import GroupSettings
-from litemq.bench.suite import Figure, at_least, at_most
+from litemq.bench.suite import Figure, Goal, at_least, at_most
 from litemq.bench.workloads.catching_up import CatchUp, WipedDisk
-from litemq.bench.workloads.failover import STEPS, FailoverRounds, kill_master, stop_master, switch_master
+from litemq.bench.workloads.failover import STEPS, FailoverRounds, Rounds, kill_master, stop_master, switch_master
 from litemq.bench.workloads.kept_state import KINDS
 from litemq.bench.workloads.promotion import Promotion
 from litemq.bench.workloads.replication import Compared, Lag, Loaded
 
 __all__ = ["figures"]
 
-_ROUNDS: Final = 20
-_STOPS: Final = 5
+_ROUNDS: Final = 7  # of a run
+_STOPS: Final = 2
 _SECONDS: Final = 8.0
 _MEGABYTES: Final = 1_000
 _QUEUES: Final = 100_000
@@ -56,55 +58,69 @@ def figures(scale: float) -> list[Figure]:
 
 
 def _failover(name: str, what: str, rounds: FailoverRounds, goal_s: float) -> list[Figure]:
-    first = Figure(f"{name}_p50", f"{what}: first new acknowledgement, p50", "s", rounds.first_ack, at_most(goal_s))
-    slowest = Figure(f"{name}_max", "the same, maximum", "s", lambda: max(rounds.last.to_first_ack), at_most(goal_s))
-    steps = [
-        Figure(f"{name}_{step}", f"of the same, {described}, p50", "s", _step(rounds, step))
-        for step, described in STEPS.items()
+    goal = at_most(goal_s)
+    first, slowest = f"{what}: first new acknowledgement, p50", "the same, maximum"
+    rejoin = "from the restart of the killed master until it is in sync, under that load, maximum"
+    return [
+        _first(rounds, f"{name}_p50", first, lambda found: median(found.to_first_ack), goal),
+        _of(rounds, f"{name}_max", slowest, lambda found: max(found.to_first_ack), goal),
+        *(_step(rounds, name, step) for step in STEPS),
+        _of(rounds, f"{name}_rejoin", rejoin, lambda found: max(found.rejoin), at_most(10)),
     ]
-    rejoin = Figure(
-        f"{name}_rejoin",
-        "from the restart of the killed master until it is in sync, under that load, maximum",
-        "s",
-        lambda: max(rounds.last.rejoin),
-        at_most(10),
-    )
-    return [first, slowest, *steps, rejoin]
 
 
-def _step(rounds: FailoverRounds, name: str) -> Callable[[], float]:
-    return lambda: rounds.step(name)
+def _step(rounds: FailoverRounds, name: str, step: str) -> Figure:
+    return _of(rounds, f"{name}_{step}", f"of the same, {STEPS[step]}, p50", lambda found: median(found.steps[step]))
 
 
 def _pause(name: str, what: str, rounds: FailoverRounds) -> list[Figure]:
-    goal = at_most(1)
+    goal, pause = at_most(1), f"{what}: longest pause between two acknowledgements, p50"
     return [
-        Figure(f"{name}_p50", f"{what}: longest pause between two acknowledgements, p50", "s", rounds.pause, goal),
-        Figure(f"{name}_max", "the same, maximum", "s", lambda: max(rounds.last.pause), goal),
+        _first(rounds, f"{name}_p50", pause, lambda found: median(found.pause), goal),
+        _of(rounds, f"{name}_max", "the same, maximum", lambda found: max(found.pause), goal),
     ]
+
+
+def _of(
+    rounds: FailoverRounds, name: str, what: str, of: Callable[[Rounds], float], goal: Goal | None = None
+) -> Figure:
+    """Return a figure of rounds that another figure has measured, in seconds."""
+    return Figure(name, what, "s", lambda: of(rounds.last), goal, lambda _runs: of(rounds.all))
+
+
+def _first(rounds: FailoverRounds, name: str, what: str, of: Callable[[Rounds], float], goal: Goal) -> Figure:
+    """Return a figure that measures the rounds of a run."""
+
+    def measure() -> float:
+        rounds.measure()
+        return of(rounds.last)
+
+    return Figure(name, what, "s", measure, goal, lambda _runs: of(rounds.all))
 
 
 def _lost(measured: tuple[FailoverRounds, ...]) -> list[Figure]:
-    def count(kind: str) -> Callable[[], float]:
-        return lambda: float(sum(rounds.last.lost[kind] for rounds in measured))
-
-    lost = [
-        Figure(f"lost_{kind}", f"{what} lost in all of these rounds", "", count(kind), at_most(0))
-        for kind, what in zip(
-            ("messages", *KINDS),
-            (
-                "acknowledged messages",
-                "acknowledged messages of a group delivered again, or others",
-                "leases",
-                "timers",
-                "transactions",
-                "ticks of a job",
-            ),
-            strict=True,
+    def counted(name: str, what: str, kind: str) -> Figure:
+        return Figure(
+            name,
+            f"{what} in all of these rounds",
+            "",
+            lambda: float(sum(rounds.last.lost[kind] for rounds in measured)),
+            at_most(0),
+            sum,
         )
+
+    lost = (
+        "acknowledged messages",
+        "acknowledged messages of a group delivered again, or others",
+        "leases",
+        "timers",
+        "transactions",
+        "ticks of a job",
+    )
+    return [
+        *(counted(f"lost_{kind}", f"{what} lost", kind) for kind, what in zip(("messages", *KINDS), lost, strict=True)),
+        counted("duplicates", "messages of the load stored twice", "duplicates"),
     ]
-    twice = "messages of the load stored twice in all of these rounds"
-    return [*lost, Figure("duplicates", twice, "", count("duplicates"), at_most(0))]
 
 
 def _replication(seconds: float) -> list[Figure]:

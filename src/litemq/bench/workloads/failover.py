@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import statistics
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +19,7 @@ from litemq.bench.workloads.steady_acks import SteadyAcks, compare_acked, sendin
 from litemq.errors import ChangeRefusedError, LiteMQError
 from litemq.net.event_loop import run
 
-__all__ = ["STEPS", "FailoverRounds", "Fault", "kill_master", "stop_master", "switch_master"]
+__all__ = ["STEPS", "FailoverRounds", "Fault", "Rounds", "kill_master", "stop_master", "switch_master"]
 
 _RATE: Final = 10_000
 _BEFORE: Final = 1_000  # acknowledged messages before a round begins
@@ -76,7 +75,7 @@ async def switch_master(_group: ReplicaGroup, mq: AsyncClient, _master: str) -> 
 
 
 @dataclass(slots=True)
-class _Rounds:
+class Rounds:
     """The results of some rounds, in seconds."""
 
     to_first_ack: list[float] = field(default_factory=list)  # from the kill, or the signal
@@ -84,6 +83,15 @@ class _Rounds:
     rejoin: list[float] = field(default_factory=list)
     steps: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in STEPS})
     lost: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Rounds) -> None:
+        """Add the rounds of another run."""
+        self.to_first_ack += other.to_first_ack
+        self.pause += other.pause
+        self.rejoin += other.rejoin
+        for name, times in other.steps.items():
+            self.steps[name] += times
+        self.lost += other.lost
 
 
 class FailoverRounds:
@@ -97,30 +105,18 @@ class FailoverRounds:
         self._rate = max(200, _RATE * min(1.0, scale))
         self._settings = settings
         self._fault = fault
-        self.last = _Rounds()
+        self.last = Rounds()  # those of the last run
+        self.all = Rounds()  # those of all runs
 
     def measure(self) -> None:
-        """Measure all rounds; ``last`` has the results."""
+        """Measure the rounds of a run."""
         settings = self._settings
         with running_group(GroupSettings(settings.lease_s, settings.nameserver, (*_FLAGS, *settings.replica))) as group:
             self.last = run(self._measure(group))
+        self.all.add(self.last)
 
-    def first_ack(self) -> float:
-        """Measure, and return the median time (s) from the kill to the next acknowledgement."""
-        self.measure()
-        return statistics.median(self.last.to_first_ack)
-
-    def pause(self) -> float:
-        """Measure, and return the median of the longest pauses (s) between two acknowledgements."""
-        self.measure()
-        return statistics.median(self.last.pause)
-
-    def step(self, name: str) -> float:
-        """Return the median of one of ``STEPS`` (s)."""
-        return statistics.median(self.last.steps[name])
-
-    async def _measure(self, group: ReplicaGroup) -> _Rounds:
-        found = _Rounds()
+    async def _measure(self, group: ReplicaGroup) -> Rounds:
+        found = Rounds()
         async with (
             AsyncClient(group.url, shutdown_timeout_ms=_CLOSE_MS) as mq,
             AsyncClient(group.url, shutdown_timeout_ms=_CLOSE_MS, contact_timeout_ms=_CONTACT_MS) as other,
@@ -148,7 +144,7 @@ class FailoverRounds:
         watch: GroupWatch,
         load: SteadyAcks,
         state: KeptState,
-        found: _Rounds,
+        found: Rounds,
     ) -> None:
         await load.wait_acked(0.0, _BEFORE)
         await state.make()

@@ -52,8 +52,8 @@ def suite(
 ) -> None:
     """Measure the figures of a suite and compare them with their goals.
 
-    A figure is the median of its runs, shown with their minimum and maximum. The goals apply to
-    --scale 1.
+    A figure is the median of its runs, shown with their minimum and maximum. The rounds of a
+    failover count together, whichever run they belong to. The goals apply to --scale 1.
     """
     if name not in SUITES:
         raise typer.BadParameter(f"unknown suite {name!r}: choose from {', '.join(sorted(SUITES))}", param_hint="NAME")
@@ -115,7 +115,7 @@ def _print_table(name: str, measurements: list[Measurement], scale: float) -> No
         padding=(0, 1, 0, 0),
     )
     table.add_column("figure", min_width=30)
-    for heading in ("median", "min … max", "goal"):
+    for heading in ("value", "min … max", "goal"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for m in measurements:
