@@ -28,16 +28,17 @@ __all__ = [
     "running_brokers",
     "running_cluster",
     "start_command",
+    "start_program",
 ]
 
 START_S: Final = 60.0  # the longest start or stop of a server
 LISTENS: Final = "listening on"  # in the output of a server that others can connect to
-# Runs the command so that it ends with the benchmark, even if that is killed (Linux:
+# Runs a command so that it ends with the benchmark, even if that is killed (Linux:
 # PR_SET_PDEATHSIG).
 _PROGRAM: Final = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-os.execv(sys.executable, [sys.executable, "-m", *sys.argv[1:]])
+os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
@@ -152,7 +153,12 @@ def _running(command: list[str], ready: str, module: str = "litemq") -> Iterator
 
 def start_command(command: Sequence[str], output: IO[str] | int, module: str = "litemq") -> subprocess.Popen[str]:
     """Start ``module`` with ``command``; all that it prints goes to ``output``."""
-    arguments = [sys.executable, "-c", _PROGRAM, module, *command]
+    return start_program([sys.executable, "-m", module, *command], output)
+
+
+def start_program(command: Sequence[str], output: IO[str] | int) -> subprocess.Popen[str]:
+    """Start a program by its path; all that it prints goes to ``output``."""
+    arguments = [sys.executable, "-c", _PROGRAM, *command]
     environment = {**os.environ, **BROKER_ENVIRONMENT}
     return subprocess.Popen(  # noqa: S603
         arguments, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True

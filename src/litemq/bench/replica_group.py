@@ -1,6 +1,7 @@
 """A replicated group for benchmarks: a NameServer and replicas, which are killed and started again.
 
-The servers are processes of the released command, on free ports of this machine.
+The servers are processes of the released command, on free ports of this machine, and the members of
+etcd if the facts of the group are there.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from litemq.bench.clusters import LISTENS, START_S, free_port, start_command
+from litemq.bench.etcd_members import EtcdMember, endpoints_of, running_etcd
 from litemq.errors import LiteMQError
 
 __all__ = ["GROUP", "REPLICAS", "GroupSettings", "ReplicaGroup", "ServerProcess", "running_group"]
@@ -30,13 +32,13 @@ _STEP_S: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """The settings of a group: the lease of its master (s), and further flags of its servers.
+    """The settings of a group: the lease of its master (s), its cluster store, and further flags.
 
-    The flags of the NameServer also choose the cluster store, once it has such a setting.
+    Without members of etcd, the store is the embedded one.
     """
 
     lease_s: float = 5.0
-    nameserver: tuple[str, ...] = ()
+    etcd_members: int = 0
     replica: tuple[str, ...] = ()
 
 
@@ -112,17 +114,16 @@ class ServerProcess:
 
 
 class ReplicaGroup:
-    """A running NameServer, and the replicas by their broker ids."""
+    """A running NameServer, the replicas by their broker ids, and the members of etcd, if any."""
 
-    def __init__(self, settings: GroupSettings, folder: Path) -> None:
-        self.settings = settings
+    def __init__(self, settings: GroupSettings, etcd: Sequence[EtcdMember], folder: Path) -> None:
+        self.etcd = etcd
         self.address = ("127.0.0.1", free_port())
         names = f"{self.address[0]}:{self.address[1]}"
         self.url = f"litemq://{names}"
         lease = f"--master-lease={round(settings.lease_s * 1000)}ms"
-        self.nameserver = ServerProcess(
-            ["nameserver", "--port", str(self.address[1]), lease, *settings.nameserver], folder / "names"
-        )
+        store = ("--store-kind", "etcd", "--etcd-endpoints", endpoints_of(etcd)) if etcd else ()
+        self.nameserver = ServerProcess(["nameserver", "--port", str(self.address[1]), lease, *store], folder / "names")
         self.replicas = {
             name: ServerProcess(
                 [
@@ -143,8 +144,12 @@ class ReplicaGroup:
 @contextlib.contextmanager
 def running_group(settings: GroupSettings | None = None) -> Iterator[ReplicaGroup]:
     """Run a NameServer and three replicas until the block ends."""
-    with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder:
-        group = ReplicaGroup(settings or GroupSettings(), Path(folder))
+    settings = settings or GroupSettings()
+    with (
+        tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder,
+        running_etcd(settings.etcd_members, Path(folder)) as etcd,
+    ):
+        group = ReplicaGroup(settings, etcd, Path(folder))
         try:
             group.nameserver.start()
             group.nameserver.wait_listening()

@@ -20,6 +20,7 @@ __all__ = [
     "Measurement",
     "at_least",
     "at_most",
+    "load_notes",
     "load_suite",
     "measure",
     "short",
@@ -27,7 +28,7 @@ __all__ = [
 
 MIN_RUNS: Final = 3
 
-# Each module has a function ``figures(scale)``.
+# Each module has a function ``figures(scale)``, and ``notes()`` if it may leave figures out.
 SUITES: Final = {
     "broker": "litemq.bench.suites.broker",
     "cluster": "litemq.bench.suites.cluster",
@@ -123,6 +124,12 @@ def load_suite(name: str, scale: float) -> list[Figure]:
     module = importlib.import_module(SUITES[name])
     figures: list[Figure] = module.figures(scale)
     return figures
+
+
+def load_notes(name: str) -> list[str]:
+    """Return what a suite does not measure on this machine, with the reasons."""
+    notes: Callable[[], list[str]] = getattr(importlib.import_module(SUITES[name]), "notes", list)
+    return notes()
 
 
 def short(value: float) -> str:

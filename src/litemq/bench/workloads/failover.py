@@ -7,11 +7,12 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from litemq import AsyncClient
+from litemq.bench.etcd_members import EtcdMember, leader_of
 from litemq.bench.replica_group import GROUP, GroupSettings, ReplicaGroup, ServerProcess, running_group
 from litemq.bench.workloads.group_watch import GroupWatch, master_of, watching
 from litemq.bench.workloads.kept_state import KeptState
@@ -19,7 +20,17 @@ from litemq.bench.workloads.steady_acks import SteadyAcks, compare_acked, sendin
 from litemq.errors import ChangeRefusedError, LiteMQError
 from litemq.net.event_loop import run
 
-__all__ = ["STEPS", "FailoverRounds", "Fault", "Rounds", "kill_master", "stop_master", "switch_master"]
+__all__ = [
+    "STEPS",
+    "Ended",
+    "FailoverRounds",
+    "Fault",
+    "Rounds",
+    "kill_master",
+    "kill_with_etcd_leader",
+    "stop_master",
+    "switch_master",
+]
 
 _RATE: Final = 10_000
 _BEFORE: Final = 1_000  # acknowledged messages before a round begins
@@ -33,9 +44,16 @@ _RENEWAL_S: Final = 0.5  # of the lease: a kill comes at any moment between two 
 # gigabytes.
 _FLAGS: Final = ("--file-size", "256MB", "--max-log-size", "1GB")
 
-# Ends the mastership of a replica, by its broker id. Returns the processes that end: the round
-# starts them again.
-Fault = Callable[[ReplicaGroup, AsyncClient, str], Awaitable[Sequence[ServerProcess]]]
+
+class Ended(NamedTuple):
+    """When the mastership began to end, and the processes that the round starts again."""
+
+    began: float
+    processes: Sequence[ServerProcess | EtcdMember] = ()
+
+
+# Ends the mastership of a replica, by its broker id.
+Fault = Callable[[ReplicaGroup, AsyncClient, str], Awaitable[Ended]]
 
 STEPS: Final = {
     "lease_over": "from the kill until the NameServer sees that the lease is over",
@@ -45,33 +63,44 @@ STEPS: Final = {
 }
 
 
-async def kill_master(group: ReplicaGroup, _mq: AsyncClient, master: str) -> Sequence[ServerProcess]:
+async def kill_master(group: ReplicaGroup, _mq: AsyncClient, master: str) -> Ended:
     """Kill the master (SIGKILL)."""
+    began = time.monotonic()
     group.replicas[master].kill()
-    return [group.replicas[master]]
+    return Ended(began, [group.replicas[master]])
 
 
-async def stop_master(group: ReplicaGroup, _mq: AsyncClient, master: str) -> Sequence[ServerProcess]:
+async def kill_with_etcd_leader(group: ReplicaGroup, _mq: AsyncClient, master: str) -> Ended:
+    """Kill the master together with the leader of etcd, as if they were on the same host."""
+    leader = await asyncio.to_thread(leader_of, group.etcd)
+    began = time.monotonic()
+    leader.kill()
+    group.replicas[master].kill()
+    return Ended(began, [leader, group.replicas[master]])
+
+
+async def stop_master(group: ReplicaGroup, _mq: AsyncClient, master: str) -> Ended:
     """Stop the master (SIGTERM), which releases its lease."""
+    began = time.monotonic()
     group.replicas[master].terminate()
-    return [group.replicas[master]]
+    return Ended(began, [group.replicas[master]])
 
 
-async def switch_master(_group: ReplicaGroup, mq: AsyncClient, _master: str) -> Sequence[ServerProcess]:
+async def switch_master(_group: ReplicaGroup, mq: AsyncClient, _master: str) -> Ended:
     """Let the master hand over to another replica, as ``litemq cluster switch`` does.
 
     If it goes on as the master, because the other one does not get everything within a second, the
     pause of that attempt counts, too.
     """
-    until = time.monotonic() + _SWITCH_WITHIN_S
+    began = time.monotonic()
     while True:
         try:
             await mq.admin.switch_master(GROUP)
         except ChangeRefusedError:
-            if time.monotonic() > until:
+            if time.monotonic() > began + _SWITCH_WITHIN_S:
                 raise
         else:
-            return []
+            return Ended(began)
 
 
 @dataclass(slots=True)
@@ -111,7 +140,7 @@ class FailoverRounds:
     def measure(self) -> None:
         """Measure the rounds of a run."""
         settings = self._settings
-        with running_group(GroupSettings(settings.lease_s, settings.nameserver, (*_FLAGS, *settings.replica))) as group:
+        with running_group(replace(settings, replica=(*_FLAGS, *settings.replica))) as group:
             self.last = run(self._measure(group))
         self.all.add(self.last)
 
@@ -150,8 +179,7 @@ class FailoverRounds:
         await state.make()
         view = await watch.wait_in_sync(len(group.replicas))
         await asyncio.sleep(random.uniform(0, _RENEWAL_S))
-        began = time.monotonic()
-        ended = await self._fault(group, mq, master_of(view))
+        began, ended = await self._fault(group, mq, master_of(view))
         election = await watch.follow_election(view.epoch)
         await load.wait_acked(election.elected + _AFTER_S)
         last, first = load.longest_pause(began)
@@ -167,3 +195,5 @@ class FailoverRounds:
             process.start()
         await watch.wait_in_sync(len(group.replicas))
         found.rejoin.append(time.monotonic() - restarted)
+        for member in group.etcd:
+            await asyncio.to_thread(member.wait_healthy)

@@ -13,13 +13,14 @@ from typing import Annotated, Final, Never
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from litemq import __version__
 from litemq.bench.disk_space import check_disk_space
 from litemq.bench.scratch import scratch_folder
-from litemq.bench.suite import MIN_RUNS, SUITES, Figure, Measurement, load_suite, measure, short
+from litemq.bench.suite import MIN_RUNS, SUITES, Figure, Measurement, load_notes, load_suite, measure, short
 from litemq.cli.commands import bench_load
 from litemq.cli.nouns import new_noun
 from litemq.cli.rendering.output import Format, OutputFormat, write_value
@@ -75,6 +76,8 @@ def suite(
         )
     else:
         _print_table(name, measurements, scale)
+    for note in load_notes(name):
+        Console(stderr=True).print(f"[yellow]not measured:[/] {escape(note)}")
     missed = [m for m in measurements if not m.meets_goal]
     if check and missed:
         Console(stderr=True).print(f"[bold red]missed[/] {', '.join(m.figure.name for m in missed)}")
