@@ -51,17 +51,20 @@ class Reader(Feed):
         self._start_at = start
         self._follow = follow
         self._ends: dict[tuple[str, int], int] | None = None  # of queues that were not read up to it
-        self._missing: Mapping[str, str] = {}  # brokers that did not answer when the ends were determined
+        self._missing: dict[str, str] = {}  # brokers that did not answer when the ends were determined
 
     async def _begin(self, broker: str) -> list[QueueInfo]:
         if self._ends is None and not self._follow:
             try:
                 info = await self._engine.describe_topic(self.topic)
             except PartialAnswerError as error:
-                info, self._missing = error.answer, error.missing
+                info, self._missing = error.answer, dict(error.missing)
             if self._ends is None:  # else another broker was faster
                 self._ends = {(queue.broker, queue.queue_id): queue.next for queue in info.queues}
-        return list((await self._engine.describe_topic(self.topic, broker)).queues)
+        queues = list((await self._engine.describe_topic(self.topic, broker)).queues)
+        if self._ends is not None and self._missing.pop(broker, None) is not None:  # it answers now
+            self._ends.update({(queue.broker, queue.queue_id): queue.next for queue in queues})
+        return queues
 
     async def _start_offset(self, queue: QueueInfo) -> int:
         if isinstance(self._start_at, datetime):

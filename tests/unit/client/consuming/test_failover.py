@@ -71,3 +71,23 @@ async def test_receive_waits_for_the_next_master(monkeypatch: pytest.MonkeyPatch
             patched.setattr(Broker, "handle", refuse)
             assert await mq.receive("orders", group_id="g", wait=0.2) == []
             assert refused
+
+
+@on_loop
+async def test_a_reader_without_follow_ends_at_the_next_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = 0
+
+    def refuse(_broker: Broker, caller: Caller, frames: Iterable[Frame]) -> None:
+        nonlocal refused
+        for frame in frames:
+            refused += 1
+            caller.refuse(frame, NotMasterError("there is no master yet"))
+
+    async with local_cluster() as cluster, cluster.client() as mq:
+        await mq.admin.create_topic("orders", queues=1)
+        await mq.send("orders", b"before")
+        async with mq.reader("orders", follow=False) as reader:
+            with monkeypatch.context() as patched:
+                patched.setattr(Broker, "handle", refuse)
+                await eventually(lambda: refused >= _REFUSALS)
+            assert [bytes(message.body) async for message in reader] == [b"before"]
