@@ -62,11 +62,11 @@ class BrokerContacts:
         """Fetch all brokers from the NameServer, alive or not, and learn their addresses."""
         states = await self._nameservers.brokers()
         for facts in (each.facts for each in states):
-            self._connections.learn(facts.name, facts.host, facts.port)
+            self._connections.learn(facts.name, facts.host, facts.port, facts.epoch)
         return states
 
-    async def learn_outages(self) -> None:
-        """Learn which replicated groups no replica serves, and why.
+    async def learn_groups(self) -> None:
+        """Learn the epochs of replicated groups, which of them no replica serves, and why.
 
         If no NameServer answers, the last answer counts.
         """
@@ -77,17 +77,18 @@ class BrokerContacts:
         now = _CLOCK.wall_ms()
         outages = {view.name: describe_outage(view, now) for view in views}
         self._connections.outages = {name: outage for name, outage in outages.items() if outage}
+        self._connections.group_epochs = {view.name: view.epoch for view in views}
 
     async def check_groups(self, names: Iterable[str]) -> None:
         """Raise ``GroupUnavailableError`` if no replica serves the groups ``names``."""
-        await self.learn_outages()
+        await self.learn_groups()
         found = [self._connections.outages[name] for name in names if name in self._connections.outages]
         if found:
             raise GroupUnavailableError("; ".join(found))
 
     async def no_broker_alive(self) -> LiteMQError:
         """Return the error of a cluster without brokers."""
-        await self.learn_outages()
+        await self.learn_groups()
         if self._connections.outages:
             return GroupUnavailableError("; ".join(self._connections.outages.values()))
         return NoRouteError(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from litemq.client.addresses import parse_addresses
-from litemq.client.backoff import Backoff
+from litemq.client.cluster.address_refresh import AddressRefresh
 from litemq.client.cluster.archives import ClusterArchives
 from litemq.client.cluster.connections import BrokerConnections
 from litemq.client.cluster.contacts import BrokerContacts
@@ -38,10 +38,6 @@ from litemq.proto.wire_pb2 import Opcode, WhyAnswer, WhyRequest
 __all__ = ["ClusterEngine", "open_engine"]
 
 _CLOCK: Final = SystemClock()
-_STALE_S: Final = 5.0  # longer than most elections
-# The pauses between refreshes while a broker cannot be reached: its group may elect a new master.
-_FIRST_REFRESH_MS: Final = 100
-_MAX_REFRESH_MS: Final = 500
 _LOG = logging.getLogger(__name__)
 
 
@@ -67,8 +63,7 @@ class ClusterEngine:
         self._producer: Producer | None = None
         self._transactions: ClusterTransactions | None = None
         self._refreshing: list[asyncio.Task[None]] = []
-        self._is_outdated = asyncio.Event()  # a broker cannot be reached
-        self._connections.on_failure = self._is_outdated.set
+        self._addresses = AddressRefresh(self._nameservers, self._connections, self._contacts, config)
         self.post: Post = _not_open
         self._add_plain: dict[str, AddPlain] = {}
         self.add_plain: Mapping[str, AddPlain] = self._add_plain
@@ -118,7 +113,7 @@ class ClusterEngine:
         loop = asyncio.get_running_loop()
         self._refreshing = [
             loop.create_task(self._refresh_routes(), name="litemq refreshes routes"),
-            loop.create_task(self._find_moved_brokers(), name="litemq finds moved brokers"),
+            loop.create_task(self._addresses.run(), name="litemq finds moved brokers"),
         ]
 
     async def close(self, within: float) -> None:
@@ -149,36 +144,6 @@ class ClusterEngine:
                     self._on_topic_gone(topic)
                 except LiteMQError as error:
                     _LOG.info("cannot refresh the route of %s, will retry: %s", topic, error)
-
-    async def _find_moved_brokers(self) -> None:
-        """Refresh the addresses while a broker cannot be reached: its group may elect a master.
-
-        If that does not help for a while, another NameServer may know more: the one that answers
-        may be cut off from the brokers.
-        """
-        now = asyncio.get_running_loop().time
-        pauses = Backoff(_FIRST_REFRESH_MS, _MAX_REFRESH_MS)
-        same_since = now()
-        while True:
-            await self._is_outdated.wait()
-            self._is_outdated.clear()
-            try:
-                before = dict(self._connections.addresses)
-                await self._contacts.learn_brokers()
-                await self._contacts.learn_outages()
-                if self._connections.addresses != before:
-                    same_since = now()
-                elif now() - same_since >= _STALE_S:
-                    same_since = now()
-                    self._nameservers.use_another()
-            except LiteMQError as error:
-                _LOG.info("cannot refresh the addresses of brokers, will retry: %s", error)
-            await asyncio.sleep(pauses.next_delay())
-            if self._connections.is_any_connecting:
-                self._is_outdated.set()
-            else:
-                pauses.reset()
-                same_since = now()
 
     def _on_topic_gone(self, topic: str) -> None:
         self._nameservers.forget(topic)

@@ -151,7 +151,7 @@ class Routes:
         addresses = []
         for name in sorted(chosen or alive):
             facts = alive[name]
-            self._connections.learn(name, facts.host, facts.port)
+            self._connections.learn(name, facts.host, facts.port, facts.epoch)
             answer = TopicAnswer.FromString(await self._connections.ask(name, Opcode.CREATE_TOPIC, request))
             durability, has_priorities = Durability(facts.default_durability), answer.settings.has_priorities
             addresses.append(

@@ -15,6 +15,9 @@ from litemq.errors import (
     ConnectionLostError,
     GroupUnavailableError,
     LiteMQError,
+    NotConfirmedError,
+    NotEnoughReplicasError,
+    NotMasterError,
     RequestTimeoutError,
 )
 from litemq.proto.wire_pb2 import Opcode
@@ -22,6 +25,7 @@ from litemq.proto.wire_pb2 import Opcode
 __all__ = ["BrokerConnection"]
 
 _LOG = logging.getLogger(__name__)
+_OF_A_FORMER_MASTER = (NotMasterError, NotConfirmedError, NotEnoughReplicasError)
 
 
 class BrokerConnection:
@@ -43,9 +47,11 @@ class BrokerConnection:
         self._probing: list[asyncio.Future[Channel]] = []  # wait for the next attempt only
         self._closed = False
         self.channel: Channel | None = None
+        self._connected_to = ("", 0)
         self.gave_up = False  # the client closed the last channel: the server may still process requests sent on it
         self.on_open: list[Callable[[], None]] = []
-        self.on_failure: Callable[[], None] = lambda: None  # it was lost, or an attempt to connect failed
+        self.on_doubt: Callable[[], None] = lambda: None  # the server may have moved
+        self.doubted_at = float("-inf")  # the last answer that suggests that the server is no longer the master
         self.outage: Callable[[], str] = lambda: ""  # why no replica of the server's group can be reached
         self.failure: LiteMQError | None = None  # why it is not connected
 
@@ -76,7 +82,7 @@ class BrokerConnection:
                     self._on_connect_failed(error)
                     await asyncio.sleep(self._backoff.next_delay())
                 else:
-                    self._on_connected(channel)
+                    self._on_connected(channel, (host, port))
                     return
         finally:
             if self._connecting is asyncio.current_task():
@@ -95,12 +101,28 @@ class BrokerConnection:
             self._backoff.reset()
             self.start_connecting()
 
-    def _on_connected(self, channel: Channel) -> None:
+    def leave_former(self, address: tuple[str, int]) -> None:
+        """Close the channel, unless it is to ``address``, where the server is now."""
+        if self._connected_to != address:
+            self.give_up(ConnectionLostError(f"{self.name} is at {address[0]}:{address[1]} now"))
+
+    def note_error(self, error: LiteMQError) -> None:
+        """Note the error answer ``error``: it may be that of a former master."""
+        if isinstance(error, _OF_A_FORMER_MASTER):
+            self.doubted_at = asyncio.get_running_loop().time()
+            self.on_doubt()
+
+    def note_silence(self) -> None:
+        """Note that the server takes long to answer: it may not be the master any more."""
+        self.on_doubt()
+
+    def _on_connected(self, channel: Channel, address: tuple[str, int]) -> None:
         if self._closed:
             channel.close()
             return
         self._backoff.reset()
         self.channel, self.gave_up, self.failure = channel, False, None
+        self._connected_to = address
         waiting, self._waiting, self._probing = self._waiting + self._probing, [], []
         for waiter in waiting:
             if not waiter.done():
@@ -112,7 +134,7 @@ class BrokerConnection:
         if self.failure is None:
             _LOG.info("cannot connect to %s: %s", self.name, error)
         self.failure = error
-        self.on_failure()
+        self.on_doubt()
         probing, self._probing = self._probing, []
         for waiter in probing:
             if not waiter.done():
@@ -125,7 +147,7 @@ class BrokerConnection:
             self.channel = None
         self.failure = reason
         if not self._closed:
-            self.on_failure()
+            self.on_doubt()
         if not self._closed and self.on_open:
             self.start_connecting()
 
@@ -193,6 +215,9 @@ class BrokerConnection:
         except RequestTimeoutError as error:
             if vital and channel is self.channel:
                 self.give_up(error)
+            raise
+        except LiteMQError as error:
+            self.note_error(error)
             raise
 
     async def probe(self, within: float) -> None:

@@ -72,5 +72,53 @@ async def test_a_broker_that_has_moved_is_connected_at_once(is_refused: bool) ->
     await connections.close()
 
 
+def _counting() -> tuple[BrokerConnections, list[int], list[str]]:
+    """Return connections, the ports that were connected to, and the ends of channels."""
+    ports, ends = list[int](), list[str]()
+
+    async def connect(host: str, port: int, **_: Any) -> Any:
+        ports.append(port)
+        channel = SimpleNamespace(is_open=True, close=lambda: None)
+        channel.abort = lambda reason: ends.append(str(reason))
+        return channel
+
+    return BrokerConnections("names:1", connect, ClientConfig()), ports, ends
+
+
+@on_loop
+async def test_a_later_epoch_has_another_master_although_the_former_one_answers() -> None:
+    connections, ports, ends = _counting()
+    connections.learn("a", "h", 1, 1)
+    await connections.to("a").wait_open(HANG_S)
+    connections.learn("a", "h", 1, 2)  # elected again
+    connections.learn("a", "h", 2, 2)  # restarted: its connection shows whether it ended
+    assert (ports, ends) == ([1], [])
+    connections.learn("a", "h", 3, 3)
+    await connections.to("a").wait_open(HANG_S)
+    assert (ports, ends) == ([1, 3], ["broker 'a' is at h:3 now"])
+    assert connections.to("a").gave_up is False
+    await connections.close()
+
+
+@on_loop
+async def test_an_older_address_does_not_replace_that_of_a_later_epoch() -> None:
+    connections, ports, _ = _counting()
+    doubts: list[str] = []
+    connections.on_doubt = lambda: doubts.append("doubt")
+    connections.learn("a", "h", 2, 2)
+    connections.learn("a", "h", 1)  # of a route, which has no epoch
+    assert (connections.addresses["a"], doubts) == (("h", 2), ["doubt"])
+    connections.learn("a", "h", 2)
+    assert len(doubts) == 1
+    await connections.to("a").wait_open(HANG_S)
+    connections.learn("a", "h", 1, 1)  # of a NameServer that is cut off
+    assert connections.addresses["a"] == ("h", 2)
+    connections.to("a").give_up(ConnectionLostError("it does not answer"))
+    connections.learn("a", "h", 5, 1)  # the whole group was created again
+    assert connections.addresses["a"] == ("h", 5)
+    await eventually(lambda: ports == [2, 5])
+    await connections.close()
+
+
 async def _refuse(*_: Any, **__: Any) -> Any:
     raise ConnectionLostError("connection refused")

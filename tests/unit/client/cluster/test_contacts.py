@@ -20,7 +20,7 @@ class _Cluster:
         self.is_open, self.is_silent = True, False
         self.probes = 0
 
-    def learn(self, broker: str, host: str, port: int) -> None:
+    def learn(self, broker: str, host: str, port: int, _epoch: int) -> None:
         self.addresses[broker] = (host, port)
 
     async def brokers(self) -> list[BrokerState]:

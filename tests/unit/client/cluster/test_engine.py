@@ -32,7 +32,7 @@ async def test_the_next_master_is_found_although_no_attempt_to_connect_fails_mea
         connection = engine._connections.to("orders")
         connection.start_connecting()
         await eventually(lambda: connection.failure is not None)
-        await eventually(lambda: not engine._is_outdated.is_set())  # it has asked for the address in vain
+        await eventually(lambda: not engine._addresses._is_due.is_set())  # it has asked for the address in vain
         names.register(_master(2, port))
         assert (await connection.wait_open(HANG_S)).is_open
         await engine.close(1.0)

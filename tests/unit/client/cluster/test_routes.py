@@ -64,7 +64,7 @@ class _Connections:
         self.addresses: dict[str, tuple[str, int]] = {}
         self.created: list[tuple[str, str]] = []
 
-    def learn(self, broker: str, host: str, port: int) -> None:
+    def learn(self, broker: str, host: str, port: int, _epoch: int = 0) -> None:
         self.addresses[broker] = (host, port)
 
     async def ask(self, broker: str, opcode: int, request: Any) -> bytes:

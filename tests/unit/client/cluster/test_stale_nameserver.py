@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from litemq.client.async_client import AsyncClient
-from litemq.client.cluster import engine
+from litemq.client.cluster import address_refresh
 from litemq.client.cluster.engine import ClusterEngine
 from litemq.errors import LiteMQError
 from litemq.proto.wire_pb2 import BrokersAnswer, RouteAnswer
@@ -30,7 +30,7 @@ class _StaleNames(LocalNames):
 
 @on_loop
 async def test_a_client_asks_another_nameserver_if_an_address_stays_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_STALE_S", 0.1)
+    monkeypatch.setattr(address_refresh, "_STALE_S", 0.1)
     async with local_cluster() as cluster:
         async with cluster.client() as mq:
             await mq.admin.create_topic("orders", queues=1)

@@ -38,6 +38,7 @@ __all__ = ["QueueSender", "SenderConnection"]
 
 _MAX_IN_FLIGHT: Final = 1024  # messages for each producer and queue: as many as a broker remembers
 _MAX_TEMPLATES: Final = 256
+_SLOW_S: Final = 1.0  # an answer that takes longer may never come: the host may be down
 _SEND: Final = int(Opcode.SEND)
 
 # The fields that messages of one template share: level, tags, content type, properties, priority.
@@ -67,6 +68,14 @@ class SenderConnection(Protocol):
 
     def start_connecting(self) -> None:
         """Connect in the background, unless it is connected or connecting."""
+        ...
+
+    def note_error(self, error: LiteMQError) -> None:
+        """Note an error answer: it may be that of a former master."""
+        ...
+
+    def note_silence(self) -> None:
+        """Note that the server takes long to answer: it may not be the master any more."""
         ...
 
 
@@ -293,6 +302,7 @@ class QueueSender:
         now = self._loop.time()
         sequencer = self.sequencer
         self._report(now)
+        self.connection.note_error(error)
         if isinstance(error, (ConnectionLostError, RequestTimeoutError)):
             if request.first not in sequencer.sent:
                 return  # already handled with the first error of this connection
@@ -376,6 +386,8 @@ class QueueSender:
             iter(self._unsequenced_in_flight.values()), None
         )
         limit = self._config.request_timeout_ms / 1000
+        if oldest is not None and now - oldest.sent_at > _SLOW_S:
+            self.connection.note_silence()
         if oldest is not None and now - oldest.sent_at > limit:
             self.breaker.failed(now)
             self.connection.give_up(RequestTimeoutError(f"broker {self.broker!r} did not answer within {limit:g} s"))

@@ -47,6 +47,12 @@ class FakeConnection:
     def start_connecting(self) -> None:
         """Nothing to do."""
 
+    def note_error(self, error: LiteMQError) -> None:
+        """Nothing to do."""
+
+    def note_silence(self) -> None:
+        """Nothing to do."""
+
     def give_up(self, reason: LiteMQError) -> None:
         raise reason
 
