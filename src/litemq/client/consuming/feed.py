@@ -27,7 +27,6 @@ from litemq.errors import (
     InvalidArgumentError,
     LiteMQError,
     MissingExtraError,
-    NoRouteError,
     NotConfirmedError,
     NotGroupMemberError,
     NotMasterError,
@@ -210,18 +209,21 @@ class Feed(AsyncIterator[Message]):
     async def _follow_route(self) -> None:
         """Read from each broker of the route, and from those that join later."""
         refresh = self._config.route_refresh_ms / 1000
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
         found = False
         while True:
             try:
                 route = await self._engine.route(self.topic, create=self._settles and not found)
-            except NoRouteError as error:
+            except LiteMQError as error:
+                if not error.retriable:
+                    raise
                 _LOG.warning("reading %s: %s", self.topic, error)
             else:
                 found = True
                 for broker in route.brokers:
                     if broker.name not in self._tasks:
                         self._run(broker.name, self._read_broker(broker.name))
-            await asyncio.sleep(refresh)
+            await asyncio.sleep(refresh if found else min(refresh, backoff.next_delay()))
 
     async def _read_broker(self, broker: str) -> None:
         backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)

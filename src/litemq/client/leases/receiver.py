@@ -22,7 +22,6 @@ from litemq.client.settling.ack_policy import SettlePolicy
 from litemq.errors import (
     ConnectionLostError,
     LiteMQError,
-    NoRouteError,
     NotConfirmedError,
     NotMasterError,
     OverloadedError,
@@ -90,8 +89,8 @@ class Receiver:
             return
         try:
             route = await self._engine.route(self._topic, create=not self._brokers)
-        except NoRouteError:
-            if not self._brokers:
+        except LiteMQError as error:
+            if not self._brokers or not error.retriable:
                 raise
         else:
             self._brokers = [broker.name for broker in route.brokers]

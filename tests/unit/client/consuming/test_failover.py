@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from litemq import AsyncClient
 from litemq.broker.broker import Broker
 from litemq.broker.runtime.caller import Caller
-from litemq.errors import NotMasterError
+from litemq.client.cluster.routes import Routes
+from litemq.client.engine.routes import Route
+from litemq.errors import GroupUnavailableError, LiteMQError, NotMasterError
 from litemq.net.frame import Frame
 from support.clusters import local_cluster
 from support.on_loop import on_loop
@@ -52,6 +55,50 @@ async def test_a_consumer_waits_for_the_next_master(
                 await eventually(lambda: refused >= _REFUSALS)
             await mq.send("orders", b"after")
             assert await anext(bodies) == b"after"
+
+
+@pytest.mark.parametrize("error", [GroupUnavailableError("no master"), NotMasterError("ask b")], ids=repr)
+@pytest.mark.parametrize("is_known", [True, False])
+@on_loop
+async def test_a_consumer_retries_the_route(
+    error: LiteMQError, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = 0
+
+    async def refuse(_routes: Routes, _topic: str, *, create: bool) -> Route:
+        nonlocal refused
+        refused += 1
+        raise error
+
+    async with local_cluster() as cluster, cluster.client() as mq:
+        await mq.admin.create_topic("orders", queues=1)
+        consumer = mq.consumer("orders", group_id="g")
+        if is_known:
+            await mq.send("orders", b"before")
+            assert bytes((await anext(consumer)).body) == b"before"
+        with monkeypatch.context() as patched:
+            patched.setattr(Routes, "_ask", refuse)
+            taking = asyncio.ensure_future(consumer.take(1, 60))
+            await eventually(lambda: refused >= _REFUSALS)
+        await mq.send("orders", b"after")
+        [message] = await taking
+        assert bytes(message.body) == b"after"
+        await consumer.close()
+
+
+@on_loop
+async def test_receive_continues_while_the_route_cannot_be_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(_routes: Routes, _topic: str, *, create: bool) -> Route:
+        raise GroupUnavailableError("no master")
+
+    async with local_cluster() as cluster, cluster.client(route_refresh_ms=1) as mq:
+        await mq.admin.create_topic("orders", queues=1)
+        await mq.send("orders", b"1")
+        assert len(await mq.receive("orders", group_id="g", wait=60)) == 1
+        monkeypatch.setattr(Routes, "_ask", refuse)
+        await mq.send("orders", b"2")
+        await asyncio.sleep(0.01)  # the route is old
+        assert len(await mq.receive("orders", group_id="g", wait=60)) == 1
 
 
 @on_loop
