@@ -79,13 +79,33 @@ class Routes:
         return sorted(state.facts.name for state in await self._contacts.learn_brokers() if state.alive)
 
     async def _ask(self, topic: str, *, create: bool) -> Route:
+        known = self._nameservers.cached(topic)
         route = await (self._system_route(topic) if is_system_name(topic) else self._nameservers.fetch(topic))
+        if known is not None:
+            route = await self._keep_unavailable(known, route)
         if route is None and create:
             route = await self.create(CreateTopicRequest(topic=topic, automatic=True), None)
         if route is None:
             await self._check_alive()
             raise TopicNotFoundError(f"no broker has topic {topic!r}: create it with `litemq topic create {topic}`")
         self.learn(route)
+        return route
+
+    async def _keep_unavailable(self, known: Route, route: Route | None) -> Route | None:
+        """Return ``route`` with the groups of ``known`` that it lacks and no replica serves.
+
+        A NameServer that has lost its store learns the topics of a group from its next master.
+        """
+        found = [] if route is None else list(route.brokers)
+        names = {broker.name for broker in found}
+        missing = [broker for broker in known.brokers if broker.name not in names]
+        if missing:
+            await self._contacts.learn_groups()
+        kept = [broker._replace(alive=False) for broker in missing if broker.name in self._connections.outages]
+        if not kept:
+            return route
+        route = Route(known.topic, tuple(sorted([*found, *kept], key=lambda broker: broker.name)))
+        self._nameservers.cache(route)
         return route
 
     async def _system_route(self, topic: str) -> Route | None:

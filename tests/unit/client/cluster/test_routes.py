@@ -17,6 +17,7 @@ from litemq.proto.wire_pb2 import (
     CreateTopicRequest,
     Opcode,
     QueueRange,
+    ReplicaFacts,
     ReplicaGroup,
     TopicAnswer,
 )
@@ -33,6 +34,9 @@ class _NameServers:
         self.down = down
         self.asked: Counter[str] = Counter()
         self.routes: dict[str, Route] = {}
+        self.fetched: Route | None = None  # the same for all topics
+        self.groups: list[ReplicaGroup] = []
+        self.lost: set[str] = set()  # topics that it does not know any more
         self._states = [
             BrokerState(facts=BrokerFacts(name=name, host=f"host-{name}", port=1), alive=name != down)
             for name in brokers
@@ -41,13 +45,17 @@ class _NameServers:
     async def fetch(self, topic: str) -> Route | None:
         self.asked[topic] += 1
         await asyncio.sleep(0)
+        if topic in self.lost:
+            return None
+        if self.fetched is not None:
+            self.cache(self.fetched)
         return self.routes.get(topic)
 
     async def brokers(self) -> list[BrokerState]:
         return self._states
 
     async def replica_groups(self) -> list[ReplicaGroup]:
-        return []
+        return self.groups
 
     def cache(self, route: Route) -> None:
         self.routes[route.topic] = route
@@ -62,6 +70,7 @@ class _Connections:
     def __init__(self, down: str = "") -> None:
         self.down = down
         self.addresses: dict[str, tuple[str, int]] = {}
+        self.outages: dict[str, str] = {}
         self.created: list[tuple[str, str]] = []
 
     def learn(self, broker: str, host: str, port: int, _epoch: int = 0) -> None:
@@ -166,6 +175,28 @@ async def test_without_a_live_broker_no_topic_is_missing() -> None:
     for call in (routes.route("orders"), routes.route("orders", create=True), routes.alive()):
         with pytest.raises(NoRouteError, match="no broker is alive"):
             await call
+
+
+@on_loop
+async def test_a_route_keeps_a_group_without_a_master_that_the_nameserver_has_forgotten() -> None:
+    nameservers = _NameServers("a")
+    group = BrokerAddress("g", "host-g", 1, 4, Durability.DISK)
+    nameservers.cache(Route("orders", (group,)))
+    nameservers.lost.add("orders")
+    routes, _, _ = _routes(nameservers)
+    nameservers.groups = [ReplicaGroup(name="g", epoch=1, obstacle="an election")]
+    kept = group._replace(alive=False)
+    assert (await routes.route("orders")).brokers == (kept,)
+    nameservers.lost.clear()
+    other = BrokerAddress("a", "host-a", 1, 4, Durability.DISK)
+    nameservers.fetched = Route("orders", (other,))
+    assert (await routes.route("orders")).brokers == (other, kept)
+    nameservers.groups = [ReplicaGroup(name="g", epoch=2, is_leased=True, replicas=[ReplicaFacts(alive=True)])]
+    assert (await routes.route("orders")).brokers == (other,)  # it was deleted there
+    nameservers.fetched = None
+    nameservers.lost.add("orders")
+    with pytest.raises(TopicNotFoundError):
+        await routes.route("orders")
 
 
 @on_loop
