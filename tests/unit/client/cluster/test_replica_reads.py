@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal
 
 import pytest
@@ -19,6 +20,7 @@ from litemq.errors import (
 from litemq.net.request_channel import Answer, PartCallback
 from litemq.proto.wire_pb2 import ReplicaFacts, ReplicaGroup
 from support.on_loop import on_loop
+from support.waiting import HANG_S, eventually
 
 A, B, C = (bytes([number]) * 16 for number in (1, 2, 3))
 
@@ -33,13 +35,17 @@ class _Cluster:
         self.error: LiteMQError | None = None  # of the replicas
         self.parts = 0
         self.is_down = False
+        self.is_silent = False  # no NameServer answers
+        self.closed: list[int] = []  # the ports of channels that were closed
 
-    def reads(self, read_from: Literal["master", "replica"] = "replica") -> ReplicaReads:
-        config = ClientConfig(read_from=read_from, contact_timeout_ms=50)
+    def reads(self, read_from: Literal["master", "replica"] = "replica", **settings: Any) -> ReplicaReads:
+        config = ClientConfig(read_from=read_from, **{"contact_timeout_ms": 50} | settings)
         return ReplicaReads(self, self, config, self.connect)  # type: ignore[arg-type]
 
     async def replica_groups(self) -> list[ReplicaGroup]:
         self.asked.append("names")
+        if self.is_silent:
+            await asyncio.get_running_loop().create_future()
         return self.views
 
     def to(self, _broker: str) -> Any:
@@ -73,7 +79,7 @@ class _Channel:
         return Answer(b"", b"of a replica")
 
     def close(self) -> None:
-        """Nothing to do."""
+        self._cluster.closed.append(self._port)
 
 
 @on_loop
@@ -130,6 +136,60 @@ async def test_if_a_replica_cannot_be_reached_the_master_serves() -> None:
     cluster.is_down = True
     reads = cluster.reads()
     assert (await reads.request("orders", 1, b"")).attachment == b"of the master"
+    await reads.close()
+
+
+@on_loop
+async def test_reads_do_not_wait_for_nameservers_that_are_down() -> None:
+    cluster = _Cluster()
+    reads = cluster.reads(route_refresh_ms=1, contact_timeout_ms=3_600_000)
+    await reads.request("orders", 1, b"")
+    cluster.is_silent = True
+    for _ in range(3):
+        await asyncio.sleep(0.002)
+        async with asyncio.timeout(HANG_S):
+            assert (await reads.request("orders", 1, b"")).attachment == b"of a replica"
+    assert cluster.asked.count("names") == 2
+    await reads.close()
+
+
+@on_loop
+async def test_the_first_read_waits_for_nameservers_for_a_limited_time() -> None:
+    cluster = _Cluster()
+    cluster.is_silent = True
+    reads = cluster.reads()
+    async with asyncio.timeout(HANG_S):
+        assert (await reads.request("orders", 1, b"")).attachment == b"of the master"
+    await reads.close()
+
+
+@on_loop
+async def test_the_connection_to_a_replica_that_is_gone_is_closed() -> None:
+    cluster = _Cluster(members=(A, B))
+    reads = cluster.reads(route_refresh_ms=1)
+    await reads.request("orders", 1, b"")
+    del cluster.views[0].replicas[1]
+    cluster.views[0].members.append(C)
+    await asyncio.sleep(0.002)
+    await reads.request("orders", 1, b"")  # it starts the refresh
+    await eventually(lambda: cluster.closed == [2])
+    await reads.request("orders", 1, b"")
+    assert cluster.asked[-1] == "replica 3"
+    await reads.close()
+    assert cluster.closed == [2, 3]
+
+
+@on_loop
+async def test_a_replica_that_cannot_be_reached_is_not_chosen_again() -> None:
+    cluster = _Cluster()
+    reads = cluster.reads()
+    cluster.is_down = True
+    await reads.request("orders", 1, b"")  # waits for a replica for contact_timeout_ms
+    await reads.request("orders", 1, b"")  # and for the other one
+    assert await reads._choose("orders") is None
+    cluster.is_down = False
+    await eventually(lambda: any(each.is_open for each in reads._replicas.values()))
+    assert (await reads.request("orders", 1, b"")).attachment == b"of a replica"
     await reads.close()
 
 
