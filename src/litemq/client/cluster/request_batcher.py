@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
-from litemq.errors import ClientClosedError, LiteMQError, OverloadedError, SendOutcomeUnknownError
+from litemq.errors import BrokerError, ClientClosedError, LiteMQError, OverloadedError, SendOutcomeUnknownError
 
 __all__ = ["RequestBatcher"]
 
@@ -106,7 +106,7 @@ class RequestBatcher(Generic[Destination, Item, Outcome]):
             try:
                 return await self._ask(destination, items)
             except LiteMQError as error:
-                in_doubt = in_doubt or not isinstance(error, OverloadedError)
+                in_doubt = in_doubt or not isinstance(error, BrokerError)  # a broker error means: nothing was changed
                 if not error.retriable:
                     raise
                 if self._loop.time() >= until:

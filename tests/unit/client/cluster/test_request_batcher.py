@@ -11,6 +11,8 @@ from litemq.errors import (
     ConnectionLostError,
     InvalidArgumentError,
     LiteMQError,
+    NotConfirmedError,
+    NotMasterError,
     OverloadedError,
     SendOutcomeUnknownError,
 )
@@ -72,6 +74,8 @@ async def test_an_unanswered_request_is_retried() -> None:
         (InvalidArgumentError("no"), InvalidArgumentError),
         (ConnectionLostError("cut"), SendOutcomeUnknownError),
         (OverloadedError("later"), OverloadedError),
+        (NotMasterError("ask b"), NotMasterError),
+        (NotConfirmedError("no lease"), SendOutcomeUnknownError),
     ],
 )
 @on_loop
