@@ -200,12 +200,14 @@ class Sequencer:
     def expire(self, born_before: float, reason: LiteMQError) -> list[FailedRequest]:
         """Give up waiting requests that are older than ``born_before``.
 
-        Requests in flight are not affected.
+        Requests in flight are not affected. If no replica of the group serves, ``reason`` says
+        more than the last refusal.
         """
+        is_unavailable = isinstance(reason, GroupUnavailableError)
         failed = []
         while self.waiting and self.waiting[0].sealed and self.waiting[0].born_at <= born_before:
             request = self.waiting.popleft()
-            failed.append(_given_up(request, request.refusal or reason))
+            failed.append(_given_up(request, reason if is_unavailable else request.refusal or reason))
         return failed
 
     def abandon(self, reason: LiteMQError) -> list[FailedRequest]:

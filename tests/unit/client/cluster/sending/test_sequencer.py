@@ -11,9 +11,11 @@ from litemq.client.cluster.sending.request import Request
 from litemq.client.cluster.sending.sequencer import FailedRequest, Sequencer
 from litemq.errors import (
     ConnectionLostError,
+    GroupUnavailableError,
     InvalidArgumentError,
     LiteMQError,
     NotConfirmedError,
+    NotMasterError,
     OverloadedError,
     SendOutcomeUnknownError,
     SequenceGapError,
@@ -133,8 +135,8 @@ class Setting:
                 except SequenceGapError:
                     continue
 
-    def expire(self) -> None:
-        self._note(self.sequencer.expire(self.now - 20, ConnectionLostError("no answer")))
+    def expire(self, reason: LiteMQError | None = None) -> None:
+        self._note(self.sequencer.expire(self.now - 20, reason or ConnectionLostError("no answer")))
 
     def finish(self) -> None:
         steps = count()
@@ -233,6 +235,19 @@ def test_after_a_refusal_nothing_is_sent_until_all_answers_arrived() -> None:
     setting.answer()
     setting.send()
     assert [request.ids for request, _ in setting.wire] == [["m0000"], ["m0001"], ["m0002"]]
+
+
+@pytest.mark.parametrize("reason", [ConnectionLostError("no answer"), GroupUnavailableError("no master")], ids=repr)
+def test_a_group_without_a_master_explains_more_than_the_last_refusal(reason: LiteMQError) -> None:
+    setting = Setting()
+    setting.put()
+    setting.send()
+    setting.deliver(NotMasterError("ask b"))
+    setting.answer()
+    setting.now = 100
+    setting.expire(reason)
+    [error] = setting.failed.values()
+    assert isinstance(error, GroupUnavailableError if isinstance(reason, GroupUnavailableError) else NotMasterError)
 
 
 def test_after_a_refusal_a_lost_answer_is_no_append_risk() -> None:
