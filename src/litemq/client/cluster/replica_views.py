@@ -56,7 +56,7 @@ def describe_members(
 def describe_outage(view: ReplicaGroup, wall_ms: int) -> str:
     """Return why no replica of the group in ``view`` serves clients; empty: its master does."""
     silent = [each for each in view.replicas if not each.alive]
-    is_down = len(silent) == len(view.replicas)  # its lease may last a little longer
+    is_down = bool(silent) and len(silent) == len(view.replicas)  # its lease may last a little longer
     if view.is_leased and not is_down:
         return ""
     members = frozenset(view.members)
@@ -65,11 +65,12 @@ def describe_outage(view: ReplicaGroup, wall_ms: int) -> str:
         f"{each.broker_id} since {datetime.fromtimestamp((wall_ms - each.heard_ms_ago) / 1000, UTC):%Y-%m-%d %H:%M:%S}"
         for each in silent
     ]
-    reason = "all replicas are silent" if is_down else view.obstacle or "the election is in progress"
+    unheard = "the election is in progress" if view.replicas else "no replica has reported to this NameServer yet"
+    reason = "all replicas are silent" if is_down else view.obstacle or unheard
     text = f"the group {view.name} has no master: {reason}"
     if since:
         text += f". Silent: {', '.join(since)} UTC"
-    if members and all(each.store_id not in members for each in view.replicas if each.alive):
+    if members and view.replicas and all(each.store_id not in members for each in view.replicas if each.alive):
         needed = ", ".join(sorted(names.get(member, f"store {member.hex()}") for member in members))
         text += f". Start one of {needed}: each of them has all confirmed messages"
     return text

@@ -46,6 +46,15 @@ def test_an_election_is_in_progress() -> None:
     )
 
 
+def test_a_nameserver_that_has_just_started_has_no_reports() -> None:
+    view = ReplicaGroup(name="orders", members=(A,), is_leased=True)
+    assert describe_outage(view, NOW) == ""
+    view.is_leased = False
+    assert describe_outage(view, NOW).startswith(
+        "the group orders has no master: no replica has reported to this NameServer yet"
+    )
+
+
 def test_an_unknown_replica_is_named_by_its_store() -> None:
     """The NameServer was restarted, and has heard nothing of it."""
     assert f"Start one of a, store {b'xxxxxxxxxxxxxxxx'.hex()}" in _view(C, members=(A, b"x" * 16))
