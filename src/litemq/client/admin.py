@@ -264,6 +264,7 @@ class AsyncAdmin(GroupAdmin):
         Raises:
             InvalidArgumentError: There is no such group.
             ChangeRefusedError: As for ``plan_recovery``, or replicas are missing.
+            ChangeOutcomeUnknownError: The answer was lost. Look at ``replica_groups``.
             NetworkError: No NameServer can be reached.
         """
         return await self._engine.recover_group(group, applies=True, forces=force)
@@ -277,6 +278,7 @@ class AsyncAdmin(GroupAdmin):
 
         Raises:
             ChangeRefusedError: The group has a master or can elect one, or the replica is silent.
+            ChangeOutcomeUnknownError: The answer was lost. Look at ``replica_groups``.
             NetworkError: No NameServer can be reached.
         """
         return await self._engine.elect_unclean(group.name, replica, group.revision)

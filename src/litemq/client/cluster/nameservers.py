@@ -13,7 +13,13 @@ from litemq.client.config import ClientConfig
 from litemq.client.engine.routes import BrokerAddress, Route
 from litemq.client.transport.channel import Connect
 from litemq.client.transport.connection import BrokerConnection
-from litemq.errors import ConnectionLostError, NoRouteError, RequestTimeoutError
+from litemq.errors import (
+    ChangeOutcomeUnknownError,
+    ChangeRefusedError,
+    ConnectionLostError,
+    NoRouteError,
+    RequestTimeoutError,
+)
 from litemq.proto.wire_pb2 import (
     BrokersAnswer,
     BrokerState,
@@ -128,12 +134,23 @@ class NameServers:
         """Send ``request`` to a NameServer, and return the header of its answer."""
         return await self._ask(opcode, request.SerializeToString(), self._config.request_timeout_ms / 1000)
 
+    async def change(self, opcode: int, request: WireMessage) -> bytes:
+        """Ask a NameServer for a change that cannot be made twice; return the header of its answer.
+
+        Raises:
+            ChangeOutcomeUnknownError: The answer was lost, and the repeated request was refused:
+                the first one may be the reason.
+        """
+        return await self._ask(
+            opcode, request.SerializeToString(), self._config.request_timeout_ms / 1000, is_change=True
+        )
+
     def use_another(self) -> None:
         """Connect to the next NameServer, if there are several."""
         if self._tries > 1:
             self._connection.give_up(ConnectionLostError("another NameServer is asked"))
 
-    async def _ask(self, opcode: int, header: bytes, within: float) -> bytes:
+    async def _ask(self, opcode: int, header: bytes, within: float, *, is_change: bool = False) -> bytes:
         """Ask one NameServer after another, until one answers."""
         until = asyncio.get_running_loop().time() + within
         tries = 0
@@ -147,6 +164,12 @@ class NameServers:
             except ConnectionLostError:
                 if tries > self._tries or asyncio.get_running_loop().time() >= until:
                     raise
+            except ChangeRefusedError as error:
+                if not is_change or tries == 1:
+                    raise
+                raise ChangeOutcomeUnknownError(
+                    f"the connection to a NameServer was lost, and the repeated request was refused: {error}"
+                ) from error
 
     async def close(self) -> None:
         """End the connection."""

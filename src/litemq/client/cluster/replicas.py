@@ -11,19 +11,25 @@ from litemq.client.cluster.nameservers import NameServers
 from litemq.client.cluster.replica_views import describe_members, describe_replicas
 from litemq.client.config import ClientConfig
 from litemq.client.engine.replicas import GroupRecovery, MasterSwitch, ReplicaGroupInfo
-from litemq.errors import ChangeRefusedError, InvalidArgumentError, RequestTimeoutError
+from litemq.errors import (
+    ChangeOutcomeUnknownError,
+    ChangeRefusedError,
+    InvalidArgumentError,
+    RequestTimeoutError,
+)
 from litemq.proto.wire_pb2 import (
     ElectUncleanRequest,
     Opcode,
     RecoverGroupAnswer,
     RecoverGroupRequest,
+    ReplicaGroup,
     SwitchMasterAnswer,
     SwitchMasterRequest,
 )
 
 __all__ = ["ClusterReplicas"]
 
-_POLL_S: Final = 0.01
+_POLL_S: Final = 0.05
 
 
 class ClusterReplicas:
@@ -41,9 +47,9 @@ class ClusterReplicas:
         """Return all replicated groups."""
         return [describe_replicas(view) for view in await self._nameservers.replica_groups()]
 
-    async def group(self, name: str) -> ReplicaGroupInfo:
+    async def _group(self, name: str) -> ReplicaGroup:
         """Return the group ``name``, or raise."""
-        groups = {each.name: each for each in await self.groups()}
+        groups = {each.name: each for each in await self._nameservers.replica_groups()}
         if name not in groups:
             known = f"choose one of {', '.join(groups)}" if groups else "the NameServer knows none"
             raise InvalidArgumentError(f"there is no replicated group {name!r}: {known}")
@@ -51,8 +57,7 @@ class ClusterReplicas:
 
     async def switch_master(self, group: str, replica: str) -> MasterSwitch:
         """Let the master of ``group`` hand over, and wait until its successor serves clients."""
-        master = (await self.group(group)).master
-        if master is None:
+        if describe_replicas(await self._group(group)).master is None:
             raise ChangeRefusedError(
                 f"group {group} has no master that could hand over. Run `litemq cluster status` to see why"
             )
@@ -64,9 +69,17 @@ class ClusterReplicas:
 
     async def recover_group(self, group: str, *, applies: bool, forces: bool) -> GroupRecovery:
         """Store new facts of ``group``, or plan that."""
-        await self.group(group)
+        await self._group(group)
         asked = RecoverGroupRequest(group=group, applies=applies, forces=forces)
-        answer = RecoverGroupAnswer.FromString(await self._nameservers.ask(Opcode.RECOVER_GROUP, asked))
+        try:
+            ask = self._nameservers.change if applies else self._nameservers.ask
+            header = await ask(Opcode.RECOVER_GROUP, asked)
+        except ChangeOutcomeUnknownError as error:
+            raise ChangeOutcomeUnknownError(
+                f"{error}. Run `litemq cluster status`: if the facts of group {group} are not lost any more, "
+                "the change was made"
+            ) from error
+        answer = RecoverGroupAnswer.FromString(header)
         replicas = describe_members(answer.replicas, frozenset(answer.members), b"")
         return GroupRecovery(
             group,
@@ -80,9 +93,20 @@ class ClusterReplicas:
 
     async def elect_unclean(self, group: str, replica: str, revision: int) -> ReplicaGroupInfo:
         """Make ``replica`` the master, although it may lack acknowledged messages."""
+        before = await self._group(group)
         asked = ElectUncleanRequest(group=group, replica=replica, revision=revision)
-        await self._nameservers.ask(Opcode.ELECT_UNCLEAN, asked)
-        return await self.group(group)
+        try:
+            after = ReplicaGroup.FromString(await self._nameservers.change(Opcode.ELECT_UNCLEAN, asked))
+        except ChangeOutcomeUnknownError:
+            after = await self._group(group)
+            master = next((each.broker_id for each in after.replicas if each.store_id == after.holder), "")
+            if after.epoch <= before.epoch or master != replica:
+                raise
+            return describe_replicas(after)
+        # The answer has the facts. A list may have older ones: each NameServer learns them later.
+        after.replicas.extend(before.replicas)
+        after.configured = before.configured
+        return describe_replicas(after)
 
     async def _wait_registered(self, group: str, answer: SwitchMasterAnswer) -> float:
         """Wait until the next master serves clients; return how long that took (ms)."""

@@ -260,6 +260,7 @@ class Admin:
         Raises:
             InvalidArgumentError: There is no such group.
             ChangeRefusedError: As for ``plan_recovery``, or replicas are missing.
+            ChangeOutcomeUnknownError: The answer was lost. Look at ``replica_groups``.
             NetworkError: No NameServer can be reached.
         """
         return self._thread.run(self._wrapped.recover_group(group, force=force))
@@ -273,6 +274,7 @@ class Admin:
 
         Raises:
             ChangeRefusedError: The group has a master or can elect one, or the replica is silent.
+            ChangeOutcomeUnknownError: The answer was lost. Look at ``replica_groups``.
             NetworkError: No NameServer can be reached.
         """
         return self._thread.run(self._wrapped.elect_unclean(group, replica))
