@@ -49,6 +49,15 @@ def test_sends_go_on_after_a_kill_of_the_printed_master(tmp_path: Path) -> None:
         assert "litemq-data has a group of 3 replicas: start with --replicas 3" in refused.stderr
 
 
+def test_a_replica_that_is_killed_again_before_it_is_ready_starts_again(tmp_path: Path) -> None:
+    with up(tmp_path, "--replicas", "2", "--experimental", **_LEASE) as (command, _):
+        pid = _pid_of(tmp_path / "litemq-data" / "replica-1")
+        for _ in range(3):
+            os.kill(pid, signal.SIGKILL)
+            pid = int(command.wait_for("replica-1 was killed: started it again, pid ").split()[-1])
+        assert command.stop() == 0
+
+
 def test_the_status_names_what_is_wrong(tmp_path: Path) -> None:
     with up(tmp_path, "--replicas", "3", "--experimental", **_LEASE) as (_, environment):
         stopped = _pid_of(tmp_path / "litemq-data" / "replica-1")

@@ -31,6 +31,9 @@ __all__ = ["REPEATED", "Child", "Reporter", "caught_signals", "read_signals", "s
 # Closing a terminal sends SIGHUP twice, from the shell and from the kernel: no request to exit
 # immediately.
 REPEATED: Final = {int(getattr(signal, "SIGHUP", 0))}
+# A restarted child that is killed before it is ready, such as by the kernel when memory runs out.
+_RESTART_PAUSE_S: Final = 1.0
+_MAX_RESTARTS: Final = 5
 # By a user, or by the kernel when memory runs out.
 _AFTER_A_KILL: Final = ": it was killed. Messages acknowledged as on disk are safe: start it again with `litemq up`"
 
@@ -138,7 +141,8 @@ def supervise(
     """Run children until the first signal, then stop them in reverse order.
 
     The second signal kills them. If a child exits unexpectedly, stop the others and raise its
-    error; but those in ``restarted``, by index, are started again after a SIGKILL.
+    error; but those in ``restarted``, by index, are started again after a SIGKILL. One that is
+    killed again before it is ready is started ``_MAX_RESTARTS`` times, with pauses.
     """
     children: list[Child] = []
     with caught_signals() as signalled, selectors.DefaultSelector() as selector:
@@ -167,8 +171,15 @@ def _watch(
 ) -> LiteMQError | None:
     """Start the children one after another; return when a signal arrives or a child exits."""
     started = 1
+    restarts = _Restarts(restarted)
     while True:
-        for key, _ in selector.select():
+        events = selector.select(restarts.wait_s())
+        for number in restarts.due():
+            children[number] = restarted[number]()
+            selector.register(children[number].line, selectors.EVENT_READ, children[number])
+            children[number].begin()
+            reporter.restarted(children[number])
+        for key, _ in events:
             if not isinstance(key.data, Child):
                 read_signals(key.fileobj)
                 sys.stderr.write("stopping; press Ctrl-C again to exit immediately\n")
@@ -177,15 +188,9 @@ def _watch(
             child = key.data
             if not child.receive():
                 selector.unregister(child.line)
-                number = children.index(child)
-                # One that was never ready would fail again.
-                if number not in restarted or child.address is None or not child.was_killed():
+                if not restarts.schedule(children.index(child), child):
                     return child.exit_error()
                 child.line.close()
-                children[number] = restarted[number]()
-                selector.register(children[number].line, selectors.EVENT_READ, children[number])
-                children[number].begin()
-                reporter.restarted(children[number])
             elif started > len(children):
                 reporter.reported(children)
         if started <= len(children) and children[started - 1].address:
@@ -194,6 +199,40 @@ def _watch(
             else:
                 reporter.ready(children)
             started += 1
+
+
+class _Restarts:
+    """When killed children start again, by index: at once, or after a pause if it was not ready."""
+
+    def __init__(self, restarted: Collection[int]) -> None:
+        self._restarted = restarted
+        self._failures: dict[int, int] = {}  # kills in a row before it was ready; none: it never was
+        self._due: dict[int, float] = {}
+
+    def schedule(self, number: int, child: Child) -> bool:
+        """Schedule the restart of a child that has ended; ``False``: do not start it again."""
+        if child.address is not None:
+            self._failures[number] = -1
+        # One that was never ready would fail again.
+        if number not in self._restarted or number not in self._failures or not child.was_killed():
+            return False
+        self._failures[number] += 1
+        if self._failures[number] > _MAX_RESTARTS:
+            return False
+        self._due[number] = time.monotonic() + (_RESTART_PAUSE_S if self._failures[number] else 0)
+        return True
+
+    def wait_s(self) -> float | None:
+        """Return the seconds until the next restart; ``None``: none is scheduled."""
+        return max(0.0, min(self._due.values()) - time.monotonic()) if self._due else None
+
+    def due(self) -> list[int]:
+        """Return the children to start now."""
+        now = time.monotonic()
+        numbers = [number for number, at in self._due.items() if at <= now]
+        for number in numbers:
+            del self._due[number]
+        return numbers
 
 
 def _stop(selector: selectors.BaseSelector, children: list[Child], shutdown_s: float) -> None:
