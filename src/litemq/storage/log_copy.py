@@ -61,8 +61,8 @@ class LogCopy:
 
         ``log_start`` is the start of the master's log. If the copy ends before it, is damaged or
         has segments of another size, begin again. If the directory has a log of its own, remove it,
-        but keep its unconfirmed records in ``cut-off-…``: or all records from ``differs_from`` on,
-        which the master lacks since an unclean election. The directory keeps its ``store_id``.
+        but keep in ``cut-off-…`` what the master may lack: the records from ``differs_from`` on, or
+        the unconfirmed ones. The directory keeps its ``store_id``.
 
         Raises:
             InvalidArgumentError: ``log_start`` is not the start of a segment, or the directory has
@@ -86,7 +86,7 @@ class LogCopy:
         files = LogDirectory(self._directory, self._config, self._clock, disk=self._disk, is_replica=True)
         try:
             start, end = files.log.start, files.log.end
-            if start < end >= log_start and differs_from is None:
+            if start < end >= log_start and (differs_from is None or differs_from >= end):
                 raise InvalidArgumentError(
                     f"{self._directory} has a log that ends at {end}, and its master's log begins at {log_start}: "
                     "follow it"

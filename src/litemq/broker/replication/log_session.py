@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from litemq.broker.replication.uninterrupted import uninterrupted
-from litemq.errors import LiteMQError, NotMasterError, ProtocolError, StorageError
+from litemq.errors import LiteMQError, LogDivergedError, NotMasterError, ProtocolError, StorageError
 from litemq.net.request_channel import Answer, RequestChannel
 from litemq.proto.wire_pb2 import (
     FetchLogAnswer,
@@ -38,12 +38,13 @@ _TIMEOUT_S: Final = 5.0  # of the master, beyond ``_WAIT_MS``
 class CopyNeeded(NamedTuple):
     """The log cannot be continued: a copy of the master's has to replace it.
 
-    After an unclean election, confirmed records from ``differs_from`` on are given up.
+    The master may lack the records from ``differs_from`` on. Only after an unclean election, some
+    of them are confirmed.
     """
 
     log_start: int
     segment_bytes: int
-    differs_from: int | None = None
+    differs_from: int
 
 
 class LogSession:
@@ -71,9 +72,11 @@ class LogSession:
             NetworkError: The connection failed.
         """
         begun = await self._begin()
-        gives_up = begun.is_unclean and begun.begin < self._store.confirm_offset
+        confirmed = self._store.confirm_offset
+        gives_up = begun.is_unclean and begun.begin < confirmed
         if begun.must_copy or gives_up:
-            return CopyNeeded(begun.log_start, begun.segment_bytes, begun.begin if gives_up else None)
+            differs_from = begun.begin if gives_up else max(begun.begin, confirmed)
+            return CopyNeeded(begun.log_start, begun.segment_bytes, differs_from)
         fetches = deque(self._fetch() for _ in range(_IN_FLIGHT))
         try:
             while True:
@@ -108,6 +111,12 @@ class LogSession:
                 f"{store.segment_bytes}: set storage.file_size = {begun.segment_bytes}"
             )
         gives_up = begun.is_unclean and begun.begin < store.confirm_offset
+        both_from = max(begun.begin, begun.log_start, store.log_start)  # both logs have records from here on
+        if begun.must_copy and not gives_up and both_from < store.confirm_offset:
+            raise LogDivergedError(
+                f"the log differs from its master's below offset {both_from}, but everything below "
+                f"{store.confirm_offset} is confirmed: nothing is removed, and this replica stops"
+            )
         if not begun.must_copy and not gives_up and begun.begin < store.log_end:
             with self.pause_reads():
                 await uninterrupted(partial(store.cut, begun.begin))

@@ -24,9 +24,11 @@ from litemq.proto.wire_pb2 import (
     ReportLogRequest,
 )
 from litemq.storage.config import StoreConfig
+from litemq.storage.log_copy import LogCopy
 from litemq.storage.replica_store import ReplicaStore
 from litemq.types import Record
 from support.on_loop import on_loop
+from support.quick_disk import QuickDisk
 from support.replica_group import GROUP, all_have, following, serving
 from support.replicas import assert_same, confirm_all, open_replica
 from support.stores import CONFIG, read_bodies
@@ -221,7 +223,43 @@ async def test_a_follower_behind_the_masters_log_start_needs_a_copy(tmp_path: Pa
         await a.confirmed(a.log_end)
         a._maintenance.take_marks()
         assert a.log_start > 0
-        assert await master.follow(b) == CopyNeeded(a.log_start, CONFIG.segment_bytes)
+        assert await master.follow(b) == CopyNeeded(a.log_start, CONFIG.segment_bytes, 0)
+    _close(a, b)
+
+
+@pytest.mark.parametrize("is_confirmed", [False, True])
+@on_loop
+async def test_a_log_that_parts_where_the_masters_is_dropped_needs_a_copy(tmp_path: Path, is_confirmed: bool) -> None:
+    """The unconfirmed end of the log crosses the boundary at which the master's log begins now."""
+    a, b = _open(tmp_path, "a", "b")
+    async with serving(b, [a]) as first, following(first, a):
+        await b.confirmed(_send(b, b"one"))
+        await all_have(b, a)
+    common = b.log_end
+    for _ in range(100):
+        _send(b, bytes(2000))
+    b.stop_writing(LEFT)
+    end = b.log_end
+    if is_confirmed:
+        confirm_all(b)
+    async with serving(a, min_in_sync=1, epoch=2) as master:
+        for _ in range(100):
+            await a.confirmed(_send(a, bytes(2000)))
+        a.retain(max_bytes=150_000)
+        await a.confirmed(a.log_end)
+        a._maintenance.take_marks()
+        assert common < a.log_start < end
+        if is_confirmed:
+            with pytest.raises(LogDivergedError, match="nothing is removed"):
+                await master.follow(b)
+        else:
+            needed = await master.follow(b)
+            assert needed == CopyNeeded(a.log_start, CONFIG.segment_bytes, common)
+            b.close()
+            copy = LogCopy(tmp_path / "b", CONFIG, SystemClock(), needed.log_start, common, disk=QuickDisk())
+            assert copy.start == a.log_start
+            assert copy.bytes_cut == end - common
+            copy.close()
     _close(a, b)
 
 
