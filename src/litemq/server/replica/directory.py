@@ -16,6 +16,7 @@ from litemq.net.request_channel import RequestChannel
 from litemq.server.broker_config import BrokerConfig
 from litemq.server.broker_setup import close_store, store_config
 from litemq.storage.files.disk import Disk
+from litemq.storage.log.log_directory import COPY_MARKER
 from litemq.storage.log.repair import Stretch
 from litemq.storage.log.store_id import open_store_id
 from litemq.storage.log_copy import LogCopy
@@ -54,6 +55,11 @@ class ReplicaDirectory:
 
     def _count_cut(self) -> None:
         self._cut_before = sum(path.stat().st_size for path in self._path.glob("cut-off-*"))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a store could be opened: a copy ended or failed without a trace on the disk."""
+        return self.store is None and not self.cannot_open and not (self._path / COPY_MARKER).exists()
 
     async def open(self) -> None:
         """Open the store, unless the directory has an incomplete copy or ``cannot_open``.
@@ -98,25 +104,43 @@ class ReplicaDirectory:
     async def copy(self, channel: RequestChannel, log_start: int, differs_from: int | None = None) -> bool:
         """Copy the log of the master behind ``channel``, which begins at ``log_start``.
 
-        ``differs_from`` is where this log and the master's part, after an unclean election.
-        Return whether the store is open again. If not, the copy continues with the next call.
+        From ``differs_from`` on, the master may lack the records of this log. ``None``: this log
+        is a copy already. Return whether the store is open again. If not, the copy continues with
+        the next call, unless the directory ``is_closed``.
         """
         await self.close()
-        make = partial(LogCopy, self._path, self._store_config, self._clock, log_start, differs_from, disk=self._disk)
-        copy = await uninterrupted(make)
-        self._count_cut()
-        is_complete = False
+        copies: list[LogCopy] = []  # the caller may be cancelled while the thread creates it
+
+        def begin() -> None:
+            args = (self._path, self._store_config, self._clock, log_start, differs_from)
+            copies.append(LogCopy(*args, disk=self._disk))
+
         try:
-            session = CopySession(
-                copy, channel, group=self._config.broker_name, segment_bytes=self._store_config.segment_bytes
-            )
-            is_complete = await session.run()
+            await uninterrupted(begin)
+            self._count_cut()
+            is_complete = await self._copy(copies[0], channel)
         finally:
-            await uninterrupted(copy.finish if is_complete else copy.close)
+            for copy in copies:
+                await uninterrupted(copy.close)
         if is_complete:
-            _LOG.warning("copied the master's log %d … %d", copy.start, copy.end)
+            _LOG.warning("copied the master's log %d … %d", copies[0].start, copies[0].end)
             await self.open()
         return is_complete
+
+    async def _copy(self, copy: LogCopy, channel: RequestChannel) -> bool:
+        """Continue ``copy``; return whether a store can open it."""
+        session = CopySession(
+            copy, channel, group=self._config.broker_name, segment_bytes=self._store_config.segment_bytes
+        )
+        if not await session.run():
+            return False
+        try:
+            await uninterrupted(copy.finish)
+        except CorruptStoreError as error:
+            _LOG.warning("%s; copying the log again", error)
+            await uninterrupted(partial(copy.begin_again, copy.start))
+            return False
+        return True
 
     # Damage of the log ----------------------------------------------------------------------------
 

@@ -60,6 +60,8 @@ class FollowerRole:
         while True:
             peer: Peer | None = None
             try:
+                if self._directory.is_closed:
+                    await self._directory.open()
                 peer = await Peer.connect(host, port, client_id=self._broker_id, timeout=_CONNECT_S)
                 await self._follow(peer)
                 pause = _FIRST_PAUSE_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from litemq import __version__
 from litemq.broker.broker import Broker
@@ -13,7 +13,14 @@ from litemq.broker.replication.stretches import StretchRequests
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.broker.runtime.handlers import HandlerTable
 from litemq.clock import SystemClock
-from litemq.errors import ConnectionLostError, LiteMQError, NotMasterError, StoreFailedError
+from litemq.errors import (
+    ConnectionLostError,
+    CorruptStoreError,
+    LiteMQError,
+    NotMasterError,
+    StorageError,
+    StoreFailedError,
+)
 from litemq.net.frame import Frame
 from litemq.net.server import FrameServer, Session
 from litemq.proto.wire_pb2 import ReplicaGroup, ReplicaReport
@@ -31,6 +38,7 @@ from litemq.storage.files.disk import DISK, Disk
 
 __all__ = ["run_replica"]
 
+_REOPEN_PAUSE_S: Final = 1.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -220,11 +228,23 @@ class _Replica:
             )
             return asyncio.create_task(self._lead(master, view))
         if role.address is None:
-            return None
+            return asyncio.create_task(self._reopen()) if self.directory.is_closed else None
         follower = FollowerRole(
             self.directory, self._reads, role.address, group=config.broker_name, broker_id=config.broker_id
         )
         return asyncio.create_task(follower.run())
+
+    async def _reopen(self) -> None:
+        """Open the directory that an interrupted copy has closed: its log counts in an election."""
+        while True:
+            try:
+                await self.directory.open()
+                return
+            except CorruptStoreError:
+                raise
+            except StorageError as error:
+                _LOG.warning("cannot open the store again, retrying: %s", error)
+                await asyncio.sleep(_REOPEN_PAUSE_S)
 
     async def _lead(self, master: MasterRole, view: ReplicaGroup) -> None:
         self._reads.close()  # no read is served in between: the master begins at once
