@@ -21,6 +21,10 @@ class BrokerLimits:
 
     # Sending. If more bytes than this wait for the disk of this broker, it refuses sends.
     max_unconfirmed_bytes: int = 128 << 20
+    # If more bytes than this wait for the other replicas, a master refuses sends of each level. The
+    # state of these records is in memory, and a follower gets the hot tail, which has this size,
+    # without reading the disk.
+    max_unreplicated_bytes: int = 256 << 20
     # 0: no quota.
     quota_messages_per_s: int = 0
     quota_bytes_per_s: int = 0

@@ -17,6 +17,7 @@ import numpy as np
 from litemq.broker.admission.backlog import Backlog
 from litemq.broker.admission.fair_queue import FREE_BYTES, FairQueue
 from litemq.broker.admission.quotas import Quotas
+from litemq.broker.admission.replicas import check_unreplicated
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.sending.answers import SendAnswers, list_held_offsets, refuse_all
@@ -52,6 +53,7 @@ class TickBatcher:
         self._events = context.events
         self._backlog = backlog
         self._fair_queue = FairQueue(context.limits.max_unconfirmed_bytes)
+        self._max_unreplicated_bytes = context.limits.max_unreplicated_bytes
         self._is_behind = False  # requests wait for the disk
         self._quotas = quotas
         self._deduplication = Deduplication(context)
@@ -75,6 +77,12 @@ class TickBatcher:
 
     def _append_all(self) -> None:
         gathered, self._gathered = self._gathered, {}
+        try:
+            check_unreplicated(self._store, self._max_unreplicated_bytes)
+        except OverloadedError as error:
+            for requests in gathered.values():
+                refuse_all(requests, error)
+            return
         size = sum([len(frame[4]) for requests in gathered.values() for _, frame, _ in requests])
         unflushed = max(0, self._end - self._store.flushed_offset)
         if unflushed + size > FREE_BYTES or not self._fair_queue.is_empty:

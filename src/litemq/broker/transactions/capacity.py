@@ -6,6 +6,7 @@ from typing import Final
 
 from litemq.broker.admission.backlog import Backlog
 from litemq.broker.admission.due_time import check_due
+from litemq.broker.admission.replicas import check_unreplicated
 from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import DiskFullError, OverloadedError
 from litemq.storage.state import Topic
@@ -44,6 +45,7 @@ class HalfCapacity:
             )
         if due:
             check_due(store, self._clock, due, size)
+        check_unreplicated(store, self._limits.max_unreplicated_bytes)
         unflushed = store.log_end - store.flushed_offset
         if unflushed and unflushed + size > self._limits.max_unconfirmed_bytes // 2:
             raise OverloadedError(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,16 +10,15 @@ import pytest
 from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
 from litemq.clock import FakeClock
-from litemq.errors import NotConfirmedError, NotEnoughReplicasError
-from litemq.proto.wire_pb2 import Opcode, PullRequest, SendAnswer
-from litemq.storage.files.disk import Disk
-from litemq.storage.replica_store import ReplicaStore
+from litemq.errors import NotConfirmedError, NotEnoughReplicasError, OverloadedError
+from litemq.proto.wire_pb2 import Opcode, PullRequest
 from litemq.storage.state import TopicSettings
 from litemq.types import Durability, ReplicaAck
+from support.broker_group import Group, group_of_three
 from support.callers import queue_offsets, records
 from support.gated_disk import GatedDisk
 from support.on_loop import on_loop
-from support.replica_group import Master, all_have, following, serving
+from support.replica_group import all_have, following, serving
 from support.replicas import open_replica
 from support.stores import CONFIG
 from support.transactions import Producer, half, name_of
@@ -31,52 +28,9 @@ LEVELS = (Durability.NONE, Durability.MEMORY, Durability.DISK, Durability.REPLIC
 ONE, TWO = name_of(1), name_of(2)
 
 
-class Group:
-    """A broker over the master's store, and the stores of two followers, which do not run yet."""
-
-    def __init__(self, master: Master, followers: Sequence[ReplicaStore], clock: FakeClock) -> None:
-        self.master = master
-        self.store = master.store
-        self.followers = followers
-        self.clock = clock
-        self.broker = Broker(master.store, clock, BrokerLimits(max_unconfirmed_bytes=2 << 20))
-        self.broker.ship(master.shipping)
-        self.ann = Producer(self.broker)
-
-    def send(self, batch: bytes, queue_id: int = 0) -> asyncio.Task[SendAnswer]:
-        return asyncio.ensure_future(self.ann.send(batch, queue_id))
-
-    @asynccontextmanager
-    async def all_follow(self) -> AsyncIterator[None]:
-        async with following(self.master, self.followers[0]), following(self.master, self.followers[1]):
-            yield
-
-    async def lack_replicas(self) -> None:
-        """Let both followers be away for too long."""
-        self.clock.advance(3)
-        self.master.shipping.check_replicas()
-
-
-@asynccontextmanager
-async def _group(folder: Path, followers_disk: Disk | None = None) -> AsyncIterator[Group]:
-    clock = FakeClock()
-    store = open_replica(folder / "a", CONFIG, clock)
-    followers = [open_replica(folder / name, CONFIG, clock, followers_disk) for name in "bc"]
-    async with serving(store, followers, clock=clock) as master:
-        group = Group(master, followers, clock)
-        async with group.all_follow():
-            await group.ann.create()
-            await all_have(store, *followers)
-        await eventually(lambda: not master.shipping.followers)
-        yield group
-        group.broker.close()
-    for each in (store, *followers):
-        each.abandon()
-
-
 @on_loop
 async def test_disk_needs_the_master_and_replicas_the_whole_set(tmp_path: Path) -> None:
-    async with _group(tmp_path) as group:
+    async with group_of_three(tmp_path) as group:
         answers = [group.send(records(level=level), number) for number, level in enumerate(LEVELS)]  # one tick
         assert [(await answer).queue_offset for answer in answers[:3]] == [-1, 0, 0]
         async with following(group.master, group.followers[0]):
@@ -90,7 +44,7 @@ async def test_disk_needs_the_master_and_replicas_the_whole_set(tmp_path: Path) 
 @pytest.mark.parametrize("count", [1, 40])
 @on_loop
 async def test_replicas_takes_the_fast_paths(tmp_path: Path, count: int) -> None:
-    async with _group(tmp_path) as group, group.all_follow():
+    async with group_of_three(tmp_path) as group, group.all_follow():
         sent = [group.send(records(level=Durability.REPLICAS)) for _ in range(count)]
         assert [(await each).queue_offset for each in sent] == list(range(count))
         assert group.store.confirm_offset == group.store.log_end
@@ -98,7 +52,7 @@ async def test_replicas_takes_the_fast_paths(tmp_path: Path, count: int) -> None
 
 @on_loop
 async def test_a_repeated_send_waits_for_the_level_of_the_first(tmp_path: Path) -> None:
-    async with _group(tmp_path) as group:
+    async with group_of_three(tmp_path) as group:
         first = await group.send(records(producer_id=7))
         again = group.send(records(producer_id=7, level=Durability.REPLICAS))
         flushed = await group.send(records(producer_id=7))
@@ -110,7 +64,7 @@ async def test_a_repeated_send_waits_for_the_level_of_the_first(tmp_path: Path) 
 
 @on_loop
 async def test_a_new_broker_does_not_answer_a_repeated_send_before_its_confirmation(tmp_path: Path) -> None:
-    async with _group(tmp_path) as group:
+    async with group_of_three(tmp_path) as group:
         await group.send(records(producer_id=7))
         other = Producer(Broker(group.store, group.clock))  # as after an election
         again = asyncio.ensure_future(other.send(records(producer_id=7, level=Durability.REPLICAS)))
@@ -122,7 +76,7 @@ async def test_a_new_broker_does_not_answer_a_repeated_send_before_its_confirmat
 
 @on_loop
 async def test_too_few_replicas_refuse_only_the_level_that_needs_them(tmp_path: Path) -> None:
-    async with _group(tmp_path) as group:
+    async with group_of_three(tmp_path) as group:
         waiting = group.send(records(producer_id=7, level=Durability.REPLICAS))
         await eventually(lambda: group.store.state.producers.expected((7, 16, 0)) == 1)
         await group.lack_replicas()
@@ -158,7 +112,7 @@ async def test_too_few_replicas_refuse_only_the_level_that_needs_them(tmp_path: 
 
 @on_loop
 async def test_readers_get_what_is_confirmed_once_replicas_are_back(tmp_path: Path) -> None:
-    async with _group(tmp_path) as group:
+    async with group_of_three(tmp_path) as group:
         await group.lack_replicas()
         request = PullRequest(topic="orders", queue_id=0, max_messages=8, wait_ms=60_000)
         pulled = asyncio.ensure_future(group.ann.channel.ask(Opcode.PULL, request.SerializeToString()))
@@ -170,7 +124,7 @@ async def test_readers_get_what_is_confirmed_once_replicas_are_back(tmp_path: Pa
 
 @on_loop
 async def test_halves_have_the_same_levels(tmp_path: Path) -> None:
-    async with _group(tmp_path) as group:
+    async with group_of_three(tmp_path) as group:
         waiting = asyncio.ensure_future(group.ann.send_halves(half(ONE, level=Durability.REPLICAS)))
         await group.ann.send_halves(half(TWO))
         assert not waiting.done()
@@ -190,7 +144,7 @@ async def test_halves_have_the_same_levels(tmp_path: Path) -> None:
 
 @on_loop
 async def test_the_backlog_of_an_absent_follower_does_not_stop_sends(tmp_path: Path) -> None:
-    async with _group(tmp_path) as group:
+    async with group_of_three(tmp_path) as group:
         await group.lack_replicas()
         for number in range(16):
             await group.send(records(100, body=bytes(3000)))
@@ -199,11 +153,28 @@ async def test_the_backlog_of_an_absent_follower_does_not_stop_sends(tmp_path: P
         assert unconfirmed > 2 * group.broker.context.limits.max_unconfirmed_bytes
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@on_loop
+async def test_sends_are_refused_while_too_much_waits_for_replicas(tmp_path: Path, level: Durability) -> None:
+    async with group_of_three(tmp_path, limits=BrokerLimits(max_unreplicated_bytes=30_000)) as group:
+        while group.store.log_end - group.store.confirm_offset <= 30_000:
+            await group.send(records(body=bytes(3000)))
+        end = group.store.log_end
+        halves = half(ONE, level=max(level, Durability.MEMORY))
+        for request in (group.send(records(level=level)), group.ann.send_halves(halves)):
+            with pytest.raises(OverloadedError, match="litemq cluster status"):
+                await request
+        assert group.store.log_end == end
+        async with group.all_follow():
+            await eventually(lambda: group.store.confirm_offset == end)
+            await group.send(records(level=level))
+
+
 @pytest.mark.parametrize("level", [Durability.MEMORY, Durability.DISK, Durability.REPLICAS])
 @pytest.mark.parametrize("count", [1, 40])
 @on_loop
 async def test_a_master_acknowledges_nothing_after_its_lease(tmp_path: Path, level: Durability, count: int) -> None:
-    async with _group(tmp_path) as group, group.all_follow():
+    async with group_of_three(tmp_path) as group, group.all_follow():
         has_lease = True
         group.store.has_lease = lambda: has_lease
         assert (await group.send(records(level=level))).queue_offset == 0
@@ -231,7 +202,7 @@ def _create_clicks(group: Group) -> None:
 @on_loop
 async def test_replica_ack_memory_waits_for_no_disk_and_shows_nothing_early(tmp_path: Path, count: int) -> None:
     disk = GatedDisk()
-    async with _group(tmp_path, disk) as group, group.all_follow():
+    async with group_of_three(tmp_path, disk) as group, group.all_follow():
         _create_clicks(group)
         await all_have(group.store, *group.followers)
         disk.gate.clear()
@@ -253,7 +224,7 @@ async def test_replica_ack_memory_waits_for_no_disk_and_shows_nothing_early(tmp_
 
 @on_loop
 async def test_replica_ack_memory_needs_each_member(tmp_path: Path) -> None:
-    async with _group(tmp_path) as group:
+    async with group_of_three(tmp_path) as group:
         async with group.all_follow():
             _create_clicks(group)
             await all_have(group.store, *group.followers)
