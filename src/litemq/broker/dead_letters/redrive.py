@@ -19,6 +19,7 @@ from typing import Final
 from litemq.broker.dead_letters.destinations import RedriveDestinations
 from litemq.broker.dead_letters.reading import DamagedDeadLetter, DeadLetter, DeadLetterReader
 from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.deferred_answers import wait_safe
 from litemq.broker.runtime.throttle import Throttle
 from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError
 from litemq.format.batches.check import are_of_topic, check_batch
@@ -217,6 +218,9 @@ class Redrives:
             taken = [found.popleft() for _ in range(number)]
             end = self._drop(redrive, taken) if redrive.drop else await self._send_back(redrive, taken)
             await self._store.confirmed(end)
+            refusal = self._store.lease_refusal
+            if refusal is not None:
+                raise refusal
 
     def _count(self, redrive: Redrive, dead_letter: DeadLetter) -> bool:
         """Return whether a dead letter can go; if not, count it as gone or expired."""
@@ -302,7 +306,7 @@ class Redrives:
             end = self._store.append_placed(going).end if going else 0
         if going:
             self._events.on_append(list({QueueKey(one.topic_id, one.queue_id) for one in going}), end)
-            await self._store.confirmed(end)
+            await wait_safe(self._store, end)
         sent = {each.origin for each in going}
         return [log_offset in sent for log_offset in log_offsets]
 

@@ -12,6 +12,7 @@ from litemq.broker.delivery.availability import QueueAvailability
 from litemq.broker.delivery.tick_record import TickRecord
 from litemq.broker.delivery.topic_availability import TopicAvailability
 from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.errors import InvalidArgumentError, LeaseLostError, LiteMQError, OffsetOutOfRangeError
 from litemq.errors.detached import detached
 from litemq.format.offset_runs import Run, unpack_runs
@@ -218,13 +219,7 @@ class Settlement(LeaseChange):
             )
 
     def answer(self, store: Store) -> None:
-        def confirmed(failure: LiteMQError | None) -> None:
-            if failure is None:
-                self.caller.answer(self.frame, self._answered())
-            else:
-                self.caller.refuse(self.frame, failure)
-
-        store.when_confirmed(store.log_end, confirmed)
+        answer_when_safe(store, self.caller, self.frame, store.log_end, self._answered())
 
 
 class Extension(LeaseChange):

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from litemq.broker.explain.verdict import DeadLetterCause, Delivery, Evidence, Half
 from litemq.broker.groups.recent_consumers import RETRY_QUEUE, ConsumerVisit, RecentConsumers
 from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.deferred_answers import wait_readable
 from litemq.broker.timers.lookup import NOT_FOUND, FoundTimer, TimerLookup, TimerName, TimerState, is_pending
 from litemq.broker.tracing.events import TRACE_TOPIC, TraceEvent, decode_events, in_order
 from litemq.errors import LiteMQError
@@ -70,7 +71,7 @@ class EvidenceCollector:
         if half is not None:
             # The messages of a committed transaction are found once they are confirmed: look again
             # then.
-            await self._store.confirmed(self._store.log_end)
+            await wait_readable(self._store)
             name, copies = await loop.run_in_executor(self._lookups, self._find, topics, message_id)
         events = await loop.run_in_executor(self._lookups, self._trace, message_id)
         if not copies:
@@ -91,6 +92,7 @@ class EvidenceCollector:
         timer = NOT_FOUND
         if any(is_pending(copy.stored) for copy in copies):
             known_as = TimerName(name, message_id)
+            await wait_readable(self._store)
             timer = (await loop.run_in_executor(self._lookups, self._timers.find, [known_as]))[known_as]
         half = half if _are_halves(copies) else None
         return CollectedEvidence(self._evidence(name, message_id, group, copies, half, timer), len(copies), events)

@@ -9,6 +9,7 @@ from litemq.broker.jobs.job import tick_id, tick_record, ticks_between
 from litemq.broker.jobs.queue_choice import QueueChoice
 from litemq.broker.jobs.run_state import is_settled
 from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.deferred_answers import wait_readable, wait_safe
 from litemq.errors import InvalidArgumentError, JobNotFoundError
 from litemq.format.dead_letters import dead_topic, history_from_properties
 from litemq.proto.jobs_pb2 import JobDefinition
@@ -42,9 +43,10 @@ class ManualRuns:
         job = self._jobs.definition(slot)
         message_id = f"{job.id}@{trigger_id}"
         async with self._lock:
+            await wait_readable(self._store)  # an earlier try may have sent it
             if not await self._are_there(job, [message_id]):
                 self._append(job, [(0, message_id)])
-                await self._store.confirmed(self._store.log_end)
+                await wait_safe(self._store, self._store.log_end)
         return TriggerJobAnswer(message_id=message_id)
 
     async def backfill(self, slot: int, request: BackfillJobRequest) -> BackfillJobAnswer:
@@ -56,12 +58,13 @@ class ManualRuns:
         ticks = list(ticks_between(job, request.since - 1, until, _TICKS_AT_ONCE))
         answer = BackfillJobAnswer(next_since=ticks[-1] + 1 if len(ticks) == _TICKS_AT_ONCE else 0)
         async with self._lock:
+            await wait_readable(self._store)
             there = await self._are_there(job, [tick_id(job, tick) for tick in ticks])
             missing = [(tick, tick_id(job, tick)) for tick in ticks if tick_id(job, tick) not in there]
             answer.sent, answer.there = len(missing), len(ticks) - len(missing)
             if missing and not request.dry_run:
                 self._append(job, missing)
-                await self._store.confirmed(self._store.log_end)
+                await wait_safe(self._store, self._store.log_end)
         return answer
 
     async def _are_there(self, job: JobDefinition, message_ids: list[str]) -> set[str]:

@@ -14,7 +14,7 @@ from litemq.broker.jobs.run_state import is_running
 from litemq.broker.jobs.scheduler import JobScheduler
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
-from litemq.broker.runtime.deferred_answers import answer_when_safe
+from litemq.broker.runtime.deferred_answers import answer_when_safe, wait_safe
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.errors import InvalidArgumentError, JobNotFoundError
@@ -170,7 +170,7 @@ class JobRequests:
 
         async def safe() -> tuple[bytes, bytes]:
             answer = await work
-            await self._store.confirmed(self._store.log_end)
+            await wait_safe(self._store, self._store.log_end)
             return answer.SerializeToString(), b""
 
         self._answers.later(caller, frame, safe())

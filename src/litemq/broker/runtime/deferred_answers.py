@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from litemq.broker.runtime.caller import Caller
 from litemq.errors import LiteMQError, StoreFailedError
+from litemq.errors.detached import detached
 from litemq.net.frame import Frame
+from litemq.storage.log.flush import OnFlushed
 from litemq.storage.store import Store
 
-__all__ = ["DeferredAnswers", "answer_when_safe"]
+__all__ = ["DeferredAnswers", "answer_when_safe", "wait_readable", "wait_safe", "when_safe"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,14 +61,45 @@ async def _answer(caller: Caller, frame: Frame, work: Awaitable[tuple[bytes, byt
         del work  # a future has the error, whose traceback has this frame
 
 
-def answer_when_safe(store: Store, caller: Caller, frame: Frame, end: int, header: bytes = b"") -> None:
-    """Answer with ``header`` once the log is confirmed up to ``end``."""
+def when_safe(store: Store, end: int, on_safe: OnFlushed) -> None:
+    """Call ``on_safe(None)`` once a change below log offset ``end`` may be acknowledged.
 
-    def confirmed(failure: LiteMQError | None) -> None:
-        failure = failure or store.lease_refusal
+    It is confirmed then, and in a replicated group this master still has its lease. Call
+    ``on_safe(error)`` if the lease is over, or if too few replicas are in sync to confirm anything.
+    """
+    store.when_replicated(end, lambda failure: on_safe(failure or store.lease_refusal))
+
+
+def answer_when_safe(store: Store, caller: Caller, frame: Frame, end: int, header: bytes = b"") -> None:
+    """Answer a change below log offset ``end`` with ``header``. See ``when_safe``."""
+
+    def answer(failure: LiteMQError | None) -> None:
         if failure is None:
             caller.answer(frame, header)
         else:
             caller.refuse(frame, failure)
 
-    store.when_confirmed(end, confirmed)
+    when_safe(store, end, answer)
+
+
+async def wait_safe(store: Store, end: int) -> None:
+    """Wait until a change below log offset ``end`` may be acknowledged. Raise as ``when_safe``."""
+    safe: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def on_safe(error: LiteMQError | None) -> None:
+        if not safe.done():
+            safe.set_result(None) if error is None else safe.set_exception(error)
+
+    when_safe(store, end, on_safe)
+    await safe
+
+
+async def wait_readable(store: Store) -> None:
+    """Wait until everything in the log is confirmed: a request that reads sees earlier changes.
+
+    Raise if too few replicas are in sync to confirm anything.
+    """
+    refusal = store.replica_refusal
+    if refusal is not None and store.confirm_offset < store.log_end:
+        raise detached(refusal)
+    await wait_safe(store, store.log_end)

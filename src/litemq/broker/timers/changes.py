@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from litemq.broker.runtime.deferred_answers import DeferredAnswers
+from litemq.broker.runtime.deferred_answers import DeferredAnswers, wait_readable, wait_safe
 from litemq.broker.timers.lookup import FoundTimer, TimerLookup, TimerName
 from litemq.errors import LiteMQError, OverloadedError, StorageError
 from litemq.errors.detached import detached
@@ -135,6 +135,7 @@ class TimerChanges:
         again: list[_ChangeRequest] = []
         with timers.watch_ended() as has_ended:
             names = [name for request in requests for name in request.names]
+            await wait_readable(store)
             found = await loop.run_in_executor(self._answers.lookups, self._lookup.find, names)
 
             def decide() -> list[Control]:
@@ -155,7 +156,7 @@ class TimerChanges:
                 return tick.controls()
 
             store.change_timers(decide)
-        await store.confirmed(store.log_end)
+        await wait_safe(store, store.log_end)
         for request in applied:
             if not request.done.done():
                 request.done.set_result(None)

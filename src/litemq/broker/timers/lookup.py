@@ -64,10 +64,11 @@ class TimerLookup:
         self._store = store
 
     def find(self, names: Iterable[TimerName]) -> dict[TimerName, FoundTimer]:
-        """Return the state of the messages ``names``, including the latest appends."""
-        # A record that fired a message is not found before it is confirmed: without it, the message
-        # would seem cancelled.
-        self._store.wait_confirmed(self._store.log_end)
+        """Return the state of the messages ``names``.
+
+        Call it once the log is confirmed: without the record that fired a message, the message
+        would seem cancelled.
+        """
         copies = {name: self._copies(name) for name in dict.fromkeys(names)}
         pendings = [one for found in copies.values() for one in found if is_pending(one)]
         live = self._live(pendings)

@@ -8,7 +8,7 @@ from typing import Final
 
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
-from litemq.broker.runtime.deferred_answers import answer_when_safe
+from litemq.broker.runtime.deferred_answers import answer_when_safe, wait_readable
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.timers.changes import Found, TimerChanges, TimerTick
@@ -209,7 +209,13 @@ class TimerRequests:
                     f"the key, id or batch {text[:80]!r} is too long: use at most {MAX_KEY_BYTES} bytes"
                 )
 
-        self._answers.look_up(caller, frame, lambda: (self._listing.page(request).SerializeToString(), b""))
+        async def answer() -> tuple[bytes, bytes]:
+            await wait_readable(self._store)
+            loop = asyncio.get_running_loop()
+            page = await loop.run_in_executor(self._answers.lookups, self._listing.page, request)
+            return page.SerializeToString(), b""
+
+        self._answers.later(caller, frame, answer())
 
 
 def _facts(name: TimerName, timer: FoundTimer, due: int) -> TimerFacts:

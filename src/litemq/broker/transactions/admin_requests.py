@@ -8,6 +8,7 @@ from typing import Final
 
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.deferred_answers import wait_readable
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.transactions.check_back import CheckBack
@@ -55,7 +56,7 @@ class TransactionRequests:
         async def answer() -> tuple[bytes, bytes]:
             facts, records = describe_transaction(self._halves, name, self._schedule), []
             if facts.records and not facts.is_sink and facts.state != TX_COMMITTED:
-                await self._store.confirmed(self._store.log_end)
+                await wait_readable(self._store)
                 loop = asyncio.get_running_loop()
                 found = await loop.run_in_executor(
                     self._answers.lookups, read_transactions, self._store, [name], _MAX_BYTES

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.deferred_answers import when_safe
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.transactions.check_back import CheckBack
@@ -193,11 +194,11 @@ class Decisions:
     # Answers --------------------------------------------------------------------------------------
 
     def _answer(self, requests: list[_Request], answers: list[EndTransactionsAnswer]) -> None:
-        def confirmed(failure: LiteMQError | None) -> None:
+        def safe(failure: LiteMQError | None) -> None:
             for request, answer in zip(requests, answers, strict=True):
                 if failure is None:
                     request.caller.answer(request.frame, answer.SerializeToString())
                 else:
                     request.caller.refuse(request.frame, failure)
 
-        self._store.when_confirmed(self._store.log_end, confirmed)
+        when_safe(self._store, self._store.log_end, safe)
