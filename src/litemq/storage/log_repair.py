@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from litemq.errors import InvalidArgumentError, OffsetOutOfRangeError, StorageError
 from litemq.storage.healing import ProjectionRepair
@@ -46,8 +47,10 @@ class LogRepair:
             begin = log_offset_of(error)
             if found and begin < found[-1].end:
                 continue
-            stretch = stretch_at(log, begin, log.end) if log.start <= begin < log.end else None
-            if stretch is None:  # retention dropped it, or it was repaired meanwhile
+            stretch = None
+            with suppress(OffsetOutOfRangeError):  # retention has dropped it
+                stretch = stretch_at(log, begin, log.end) if begin < log.end else None
+            if stretch is None:  # or it was repaired meanwhile
                 damage.remove(begin, begin + 1)
             else:
                 found.append(stretch)

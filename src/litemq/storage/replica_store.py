@@ -8,7 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError, LogDivergedError, NotConfirmedError
+from litemq.errors import (
+    CorruptStoreError,
+    InvalidArgumentError,
+    LiteMQError,
+    LogDivergedError,
+    NotConfirmedError,
+    StorageError,
+)
 from litemq.proto.control_pb2 import Control, EpochStarted
 from litemq.storage.batches.batch import control_batch
 from litemq.storage.disk_store import DiskStore
@@ -146,6 +153,8 @@ class ReplicaStore(DiskStore):
         except CorruptStoreError:
             self._log_repair.note(offset)
             raise
+        except OSError as error:
+            raise StorageError(f"cannot read the log at offset {offset}: {error}") from error
 
     def read_cold_chunk(self, offset: int, max_bytes: int) -> asyncio.Future[Chunk]:
         """Read as ``read_chunk`` does, in a thread. Only for the event loop."""

@@ -23,6 +23,7 @@ from litemq.errors import (
     NotEnoughReplicasError,
     NotMasterError,
     OverloadedError,
+    StoreFailedError,
 )
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
@@ -359,7 +360,8 @@ class Shipping:
         if isinstance(error, LiteMQError):
             self._refuse(session, error)
         elif error is not None:
-            raise error
+            _LOG.error("reading the log for a follower failed", exc_info=error)
+            self._refuse(session, StoreFailedError("the master failed to read its log: see its log"))
         elif session.waiting:
             self._answer(session, reading.result())
             self._pump(session)

@@ -13,7 +13,7 @@ from typing import Final
 
 from litemq.broker.replication.stretches import MAX_STRETCH_BYTES, fetch_stretch
 from litemq.broker.replication.uninterrupted import uninterrupted
-from litemq.errors import LiteMQError, StorageError
+from litemq.errors import CorruptStoreError, LiteMQError, OffsetOutOfRangeError
 from litemq.server.replica.directory import ReplicaDirectory
 from litemq.server.replica.group_link import GroupLink
 from litemq.storage.log.repair import Stretch
@@ -55,7 +55,13 @@ class LogRepairs:
         loop = asyncio.get_running_loop()
         while True:
             if loop.time() >= self._repair_at:
-                await self._repair_known()
+                try:
+                    await self._repair_known()
+                except CorruptStoreError:
+                    raise
+                except (LiteMQError, OSError) as error:
+                    self._pause = min(2 * self._pause, _MAX_PAUSE_S)
+                    self._log_failure(f"the repair of the log failed, retrying: {error}")
                 self._repair_at = loop.time() + self._pause
             await asyncio.sleep(await self._search(loop.time()))
 
@@ -69,9 +75,12 @@ class LogRepairs:
             return _PAUSE_S
         try:
             reached = await uninterrupted(partial(store.search_damage, self._reached, _SEARCH_BYTES))
-        except StorageError as error:  # retention has dropped the segment meanwhile
+        except OffsetOutOfRangeError as error:  # retention has dropped the segment meanwhile
             _LOG.debug("the search for damage goes on: %s", error)
             return _PAUSE_S
+        except (LiteMQError, OSError) as error:
+            self._log_failure(f"the search for damage failed, retrying: {error}")
+            return _MAX_PAUSE_S
         if reached >= min(self._until, store.log_end):
             self._reached, self._search_at, self._until = 0, now + _SEARCH_EVERY_S, store.flushed_offset
         elif reached == self._reached:  # the rest is not confirmed yet
@@ -107,16 +116,19 @@ class LogRepairs:
                 try:
                     data = await fetch_stretch(replica, self._group, stretch, client_id=self._broker_id)
                     await self._directory.repair(stretch, data)
-                except LiteMQError as error:
+                except (LiteMQError, OSError) as error:
                     failures.append(f"{replica.broker_id}: {error}")
                 else:
                     self._logged = ""
                     return True
-        self._log_failure(stretch, "; ".join(failures) or "no other replica is alive")
+        reason = "; ".join(failures) or "no other replica is alive"
+        self._log_failure(
+            f"the log is damaged from {stretch.begin} to {stretch.end} and not repaired, retrying: {reason}"
+        )
         return False
 
-    def _log_failure(self, stretch: Stretch, failure: str) -> None:
+    def _log_failure(self, failure: str) -> None:
         """Log a failure once, not at every try."""
         if failure != self._logged:
             self._logged = failure
-            _LOG.warning("the log is damaged from %d to %d and not repaired, retrying: %s", *stretch, failure)
+            _LOG.warning("%s", failure)

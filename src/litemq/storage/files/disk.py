@@ -22,7 +22,8 @@ __all__ = ["DISK", "READ_ONLY", "Disk", "OpenFile", "is_temporary", "release_pag
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 _NO_WAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)  # Linux
 _UNSUPPORTED: Final = {errno.EINVAL, errno.EOPNOTSUPP}
-_WOULD_WAIT: Final = {errno.EAGAIN, errno.EOPNOTSUPP}  # not cached, or not supported
+# Not cached, or not supported. Or the disk cannot read it: a read that waits tells.
+_WOULD_WAIT: Final = {errno.EAGAIN, errno.EOPNOTSUPP, errno.EIO}
 _TEMPORARY: Final = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 

@@ -156,7 +156,7 @@ class _TailReader:
         """Read the segment; return whether the log continues in the next one."""
         window = _WINDOW
         while self._at < segment.end:
-            data = segment.read(self._at, min(segment.end, self._at + window))
+            data = segment.read_exactly(self._at, min(segment.end, self._at + window))  # else the log would end here
             if not data:
                 return False
             read_to = self._at + len(data)
@@ -201,7 +201,7 @@ class _TailReader:
         """Whether any intact record follows the one at ``end``."""
         for segment in self._segments:
             base = max(end, segment.start)
-            data = segment.read(base, segment.end) if base < segment.end else b""
+            data = segment.read_exactly(base, segment.end) if base < segment.end else b""
             for position in possible_records(data).tolist():
                 if base + position != end and is_record_at(data, position, base + position):
                     return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import re
 import struct
 from functools import cached_property
@@ -15,8 +17,10 @@ from litemq.storage.files.disk import Disk, OpenFile, release_pages
 __all__ = ["Segment", "blank_record", "remove_segments", "segment_path", "segment_starts"]
 
 _BLANK: Final = struct.Struct(">II")
+_PAGE_BYTES: Final = 4096  # the kernel reads whole pages
 _ZEROS_AT_ONCE: Final = 1 << 20
 _ZEROS: Final = bytes(_ZEROS_AT_ONCE)  # a comparison takes a twentieth of a search for the last other byte
+_LOG = logging.getLogger(__name__)
 
 
 def segment_path(directory: Path, start: int) -> Path:
@@ -52,6 +56,7 @@ class Segment:
         self.size = size
         self.end = start + size
         self._cooled = start
+        self._is_unreadable = False  # in part, and logged
 
     @classmethod
     def create(cls, disk: Disk, directory: Path, start: int, size: int) -> Segment:
@@ -127,5 +132,36 @@ class Segment:
         return self.read(offset, self.end) == blank_record(size)
 
     def read(self, begin: int, end: int) -> bytes:
-        """Read a copy from the file. It may wait for the disk: not for the event loop."""
+        """Read a copy from the file. It may wait for the disk: not for the event loop.
+
+        Sectors that the disk cannot read are zeros. No checksum of a record fits these, so they
+        count as damage.
+        """
+        try:
+            return self.read_exactly(begin, end)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            if not self._is_unreadable:
+                self._is_unreadable = True
+                _LOG.error("%s: the disk cannot read a part of this file: %s", self.file.path, error)
+            return self._read_around(begin, end)
+
+    def read_exactly(self, begin: int, end: int) -> bytes:
+        """Read as ``read`` does, but raise ``OSError`` if the disk cannot read a part."""
         return self.file.read(end - begin, begin - self.start)
+
+    def _read_around(self, begin: int, end: int) -> bytes:
+        """Read page by page, with zeros for those that the disk cannot read."""
+        parts = []
+        end = min(end, self.start + self.file.size)
+        while begin < end:
+            until = min(end, begin - begin % _PAGE_BYTES + _PAGE_BYTES)
+            try:
+                parts.append(self.read_exactly(begin, until))
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                parts.append(bytes(until - begin))
+            begin = until
+        return b"".join(parts)

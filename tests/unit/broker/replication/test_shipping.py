@@ -11,7 +11,14 @@ import pytest
 from litemq.broker.replication.in_sync_set import InSyncSet
 from litemq.broker.replication.log_session import CopyNeeded
 from litemq.clock import FakeClock, SystemClock
-from litemq.errors import InvalidArgumentError, LogDivergedError, NotMasterError, OverloadedError
+from litemq.errors import (
+    InvalidArgumentError,
+    LogDivergedError,
+    NotMasterError,
+    OverloadedError,
+    StorageError,
+    StoreFailedError,
+)
 from litemq.format.record_encode import encode_record
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import (
@@ -23,7 +30,9 @@ from litemq.proto.wire_pb2 import (
     Opcode,
     ReportLogRequest,
 )
+from litemq.storage import replica_store
 from litemq.storage.config import StoreConfig
+from litemq.storage.log.chunks import Chunk
 from litemq.storage.log_copy import LogCopy
 from litemq.storage.replica_store import ReplicaStore
 from litemq.types import Record
@@ -273,6 +282,24 @@ async def test_old_records_are_read_in_a_thread(tmp_path: Path, monkeypatch: pyt
         async with following(master, b):
             await all_have(a, b)
             assert_same(a, b)
+    _close(a, b)
+
+
+@on_loop
+async def test_a_read_that_fails_ends_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = _open(tmp_path, "a", "b")
+    monkeypatch.setattr(ReplicaStore, "is_hot", lambda _store, _offset: False)
+    for error, kind in ((OSError("no descriptors"), StorageError), (ValueError("a defect"), StoreFailedError)):
+
+        def read(*_args: object, error: Exception = error) -> Chunk:
+            raise error
+
+        monkeypatch.setattr(replica_store, "read_chunk", read)
+        async with serving(a, [b], epoch=a.begun_epoch + 1) as master:
+            with pytest.raises(kind):
+                await master.follow(b)
+            assert not master.shipping.followers
+        a.stop_writing(LEFT)
     _close(a, b)
 
 

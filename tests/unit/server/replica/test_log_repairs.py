@@ -15,7 +15,7 @@ import pytest
 
 from litemq.broker.replication.stretches import StretchRequests
 from litemq.clock import SystemClock
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
 from litemq.format.record_encode import encode_record
 from litemq.net.frame import Frame
 from litemq.net.server import FrameServer, Session
@@ -27,9 +27,10 @@ from litemq.server.replica.directory import ReplicaDirectory
 from litemq.server.replica.group_link import GroupLink
 from litemq.server.replica.log_repairs import LogRepairs
 from litemq.storage.files.disk import DISK
+from litemq.storage.log.segment import segment_path
 from litemq.storage.replica_store import ReplicaStore
 from litemq.types import Record
-from support.damage import damage_log, log_bytes, record_starts
+from support.damage import BadSector, damage_log, log_bytes, record_starts
 from support.on_loop import on_loop
 from support.replicas import confirm_all, open_replica, ship
 from support.waiting import eventually
@@ -129,6 +130,52 @@ async def test_damage_that_nobody_reads_is_found_and_repaired(tmp_path: Path) ->
             assert store is not None
             await eventually(lambda: log_bytes(pair.folder) == pair.intact)
             await eventually(lambda: not store.damage)
+
+
+@on_loop
+async def test_a_sector_that_the_disk_cannot_read_is_repaired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = _Pair(tmp_path)
+    sector = BadSector(segment_path(pair.folder / "commitlog", 0), pair.starts[9])
+    async with _serving(pair.master) as port:
+        async with _running(pair) as task:
+            sector.install(monkeypatch)
+            await eventually(lambda: pair.repairs.damaged_stretches == 1)
+            assert "cannot read a part of this file" in caplog.text
+            pair.know(port)
+            await eventually(lambda: not sector.is_bad)
+            await eventually(lambda: pair.repairs.damaged_stretches == 0)
+            assert not task.done()
+        assert log_bytes(pair.folder) == pair.intact
+
+
+@pytest.mark.parametrize("error", [OSError("no descriptors"), OffsetOutOfRangeError("retention dropped it")])
+@on_loop
+async def test_a_search_or_repair_that_fails_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    pair = _Pair(tmp_path)
+    damage_log(pair.folder, pair.starts[9] + 100)
+    failures = {"search_damage": 2, "damaged_stretches": 2}
+
+    def fail_first(name: str) -> None:
+        call = getattr(ReplicaStore, name)
+
+        def failing(store: ReplicaStore, *args: int) -> object:
+            if failures[name]:
+                failures[name] -= 1
+                raise error
+            return call(store, *args)
+
+        monkeypatch.setattr(ReplicaStore, name, failing)
+
+    for name in failures:
+        fail_first(name)
+    async with _serving(pair.master) as port, _running(pair):
+        pair.know(port)
+        await eventually(lambda: log_bytes(pair.folder) == pair.intact)
+    assert not any(failures.values())
 
 
 @on_loop

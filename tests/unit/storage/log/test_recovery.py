@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from litemq.clock import FakeClock
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, StorageError
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
+from support.damage import BadSector
 from support.power_cut import RecordingDisk
 from support.stores import CONFIG, open_store, read_bodies, send_bodies
 
@@ -69,4 +70,25 @@ def test_a_state_ahead_of_a_shorter_log_is_rebuilt(tmp_path: Path) -> None:
         path.write_bytes(content)
     again = open_store(tmp_path)
     assert read_bodies(again, "orders") == []
+    again.close()
+
+
+def test_a_sector_that_the_disk_cannot_read_does_not_end_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path)
+    store.create_topic("orders", 1)
+    store.checkpoint()
+    begin = store.log_end
+    send_bodies(store, "orders", [b"%d" % number * 500 for number in range(20)])
+    store.abandon()
+    (path,) = (tmp_path / "commitlog").iterdir()
+    before = path.read_bytes()
+    with monkeypatch.context() as patches:
+        BadSector(path, begin + 5000).install(patches)
+        with pytest.raises(StorageError, match="Input/output error"):
+            open_store(tmp_path)
+    assert path.read_bytes() == before
+    again = open_store(tmp_path)
+    assert len(read_bodies(again, "orders")) == 20
     again.close()

@@ -9,6 +9,7 @@ import pytest
 
 from litemq.storage.files.disk import DISK
 from litemq.storage.log.segment import Segment
+from support.damage import BadSector
 
 SIZE = 4 << 20
 
@@ -60,3 +61,15 @@ def test_zeros_restore_the_size_of_a_segment(tmp_path: Path) -> None:
         segment.file.truncate(size)
         segment.zero_from(4)
         assert segment.file.path.read_bytes() == b"kept".ljust(SIZE, b"\0")
+
+
+def test_sectors_that_the_disk_cannot_read_are_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = Segment.create(DISK, tmp_path, 0, SIZE)
+    data = bytes(range(1, 256)) * 100
+    segment.write(data, 0)
+    BadSector(segment.file.path, 5000).install(monkeypatch)
+    assert segment.read(100, 4096) == data[100:4096]
+    assert segment.read(100, 20_000) == data[100:4096] + bytes(4096) + data[8192:20_000]
+    assert segment.read(0, 2 * SIZE) == data[:4096] + bytes(4096) + data[8192:] + bytes(SIZE - len(data))
+    with pytest.raises(OSError, match="Input/output"):
+        segment.read_exactly(100, 20_000)
