@@ -50,6 +50,11 @@ class LogMarks:
                 self._crossing = None
             self._waiting.append(Mark(end, begin, log_start, start_offsets))
 
+    @property
+    def pending_start(self) -> int:
+        """The log's start once all marks are confirmed; 0 if no crossing waits for that."""
+        return max([0, *(mark.log_start for mark in list(self._waiting))])
+
     def take(self, confirmed: int) -> list[Mark]:
         """Remove the marks that end by log offset ``confirmed``, and return them in order."""
         taken = []

@@ -256,7 +256,10 @@ class Maintenance:
         if not config.keep_unread or config.max_log_bytes is None:
             return
         kept = first_segment_to_keep(self._log, None, config.max_log_bytes)
-        if kept > self._log.start and self.retain(max_bytes=config.max_log_bytes) < kept:
+        if (
+            kept > self._log.start
+            and max(self.retain(max_bytes=config.max_log_bytes), parts.marks.pending_start) < kept
+        ):
             refusal = (
                 f"the log of {parts.directory} has reached storage.max_log_size ({config.max_log_bytes} bytes) with "
                 f"unread messages of {describe_counts(self._retainer.held_for_groups)} (retention.keep_unread): let "

@@ -102,6 +102,8 @@ class Retainer:
                     (each.start for each in log.segments if each.start <= min(log_start, parts.confirmation.offset)),
                     default=log.start,
                 )
+                if log_start <= parts.marks.pending_start:
+                    return log.start  # that crossing and its snapshot only wait for their confirmation
             if log_start > log.start:
                 parts.confirmation.wait(log_start)
                 log_start = self._archive_gate.start(log_start, is_urgent=is_urgent)

@@ -46,3 +46,13 @@ def test_an_expiry_by_topic_drops_no_segment() -> None:
     marks.note(_crossing(0), 100, 110)
     marks.note(_snapshot(120), 150, 160)
     assert marks.take(160) == [Mark(160, 120, 0, {})]
+
+
+def test_a_crossing_is_pending_until_its_snapshot_is_confirmed() -> None:
+    marks = LogMarks()
+    marks.note(_crossing(64), 100, 110)
+    assert marks.pending_start == 0  # without a snapshot, it never takes effect
+    marks.note(_snapshot(120), 150, 160)
+    assert marks.pending_start == 64
+    marks.take(160)
+    assert marks.pending_start == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -458,3 +459,23 @@ def test_the_first_record_of_an_epoch_says_that_an_unclean_election_came_before(
     assert follower.is_unclean_from(second)
     for each in (store, follower):
         each.abandon()
+
+
+def test_retention_repeats_no_crossing_that_waits_for_its_confirmation(tmp_path: Path) -> None:
+    config = replace(CONFIG, keep_unread=True, max_log_bytes=CONFIG.segment_bytes)
+    master = open_replica(tmp_path, config, FakeClock())
+    master.begin_writing(1)
+    for _ in range(60):
+        _send(master, bytes(3000))
+    confirm_all(master)
+    master.retain(max_bytes=config.max_log_bytes)
+    end = master.log_end
+    for _ in range(2):
+        assert master.retain(max_bytes=config.max_log_bytes) == 0
+        master._maintenance.watch_unread()
+    assert master.log_end == end
+    _send(master, b"accepted")  # nothing is unread
+    confirm_all(master)
+    master._maintenance.take_marks()
+    assert master._log.start > 0
+    master.abandon()
