@@ -4,9 +4,9 @@
 
 Each host is a network namespace, so the program needs the rights of root, or those of a user
 namespace of its own. Three NameServers share three members of etcd; two groups have three replicas
-each. Faults of processes, of the network and of disks follow each other under a mixed load. Then
-everything is healed, and the recorded histories are checked. Data and logs stay if there is a
-problem, or with ``--keep``.
+each. Faults of processes, of the network, of disks and of clocks follow each other under a mixed
+load. Then everything is healed, and the recorded histories are checked. Data and logs stay if there
+is a problem, or with ``--keep``.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="text in the names of the faults to use")
-    parser.add_argument("--flip-bits", action="store_true", help="also flip bits in logs, which needs their repair")
     parser.add_argument("--keep", type=Path, help="new folder for data and logs, which stay")
     arguments = parser.parse_args()
     enter_namespace()
     sys.path.insert(0, str(ROOT / "tests"))
     from litemq.net.event_loop import run
-    from support.cluster_chaos.scenario import Plan, chaos
+    from support.cluster_chaos.scenario import chaos
+    from support.cluster_chaos.schedule import Plan
 
     folder = arguments.keep or Path(tempfile.mkdtemp(prefix="litemq-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
-    plan = Plan(arguments.minutes * 60, arguments.seed, arguments.only, arguments.flip_bits)
+    plan = Plan(arguments.minutes * 60, arguments.seed, arguments.only)
     findings = run(chaos(folder, plan, lambda text: print(text, file=sys.stderr, flush=True)))
     if arguments.keep is None and not findings.problems:
         shutil.rmtree(folder)

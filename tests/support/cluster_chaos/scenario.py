@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -23,28 +23,19 @@ from support.attack.lease_load import LeaseLoad
 from support.chaos_load import TOPIC, ChaosLoad
 from support.cluster_chaos.faults import Faults
 from support.cluster_chaos.histories import count_cut_off, masters_of_epochs, two_masters, unequal_replicas
+from support.cluster_chaos.schedule import Plan, schedule
 from support.cluster_chaos.site import GROUPS, Site, site
 from support.history import History, Name, Outcome, problems
 from support.hosts.disk import can_cut_power
 from support.time_chaos import TimeChaos
 from support.time_history import time_problems
 
-__all__ = ["Findings", "Plan", "chaos"]
+__all__ = ["Findings", "chaos"]
 
 _WHOLE_WITHIN_S: Final = 300.0
 _SETTLE_S: Final = 300.0
 _PROGRESS_S: Final = 60.0
 _PAUSES: Final = (0.4, 0.4, 0.4)  # about 160 messages per second and producer
-
-
-@dataclass(frozen=True)
-class Plan:
-    """For how long there are faults, and which: those with ``only`` in their names."""
-
-    seconds: float
-    seed: int
-    only: str = ""
-    flips_bits: bool = False
 
 
 @dataclass
@@ -53,22 +44,6 @@ class Findings:
 
     figures: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-
-
-class _Schedule:
-    """Faults in a random order, each kind once before any of them again."""
-
-    def __init__(self, faults: Faults, plan: Plan) -> None:
-        self._names = [name for name in faults.by_name if plan.only in name]
-        self._longest_s = min(60.0, max(5.0, plan.seconds / 25))
-        self._chance = Random(plan.seed)
-
-    def __iter__(self) -> Iterator[tuple[str, float, float]]:
-        """Iterate over names of faults, how long each lasts, and the pause after it."""
-        while True:
-            for name in self._chance.sample(self._names, len(self._names)):
-                lasts = self._chance.uniform(1.0, self._longest_s)
-                yield name, lasts, self._chance.choice([0.0, 0.5, self._chance.uniform(1.0, self._longest_s)])
 
 
 @dataclass
@@ -93,12 +68,13 @@ class _Scenario:
     faults: Counter[str] = field(default_factory=Counter)
     gaps: dict[str, float] = field(default_factory=dict)  # the longest without an ack, by fault
 
-    async def run(self, schedule: _Schedule, faults: Faults, seconds: float) -> None:
-        """Let one fault follow another for ``seconds``. In between, both groups make progress."""
+    async def run(self, faults: Faults, plan: Plan) -> None:
+        """Let one fault follow another. In between, both groups make progress."""
         begin = time.monotonic()
-        for name, lasts, pause in itertools.takewhile(lambda _: time.monotonic() - begin < seconds, schedule):
+        rounds = itertools.takewhile(lambda _: time.monotonic() - begin < plan.seconds, schedule(faults, plan))
+        for name, lasts, pause in ((each.fault, each.lasts, each.pause) for each in rounds):
             self.load.acks.longest.clear()
-            async with faults.by_name[name]() as hit:
+            async with faults.by_name[name].begin() as hit:
                 self.on_progress(f"{time.monotonic() - begin:.0f} s: {name} ({hit}) for {lasts:.1f} s")
                 await asyncio.sleep(lasts)
             self.faults[name] += 1
@@ -145,12 +121,13 @@ async def chaos(folder: Path, plan: Plan, on_progress: Callable[[str], None]) ->
         loads = _Loads(ChaosLoad(cluster.url), TimeChaos(cluster.url), LeaseLoad(TOPIC))
         loads.messages.history.unsafe = frozenset({2})  # an ack of its master alone
         scenario = _Scenario(cluster, loads.messages, findings, on_progress)
-        faults = Faults(cluster, Random(plan.seed), has_power=not no_power, flips_bits=plan.flips_bits)
+        faults = Faults(cluster, Random(plan.seed), has_power=not no_power)
         try:
             await _disturb(scenario, loads, faults, plan)
         except (AssertionError, TimeoutError, LiteMQError) as error:
             findings.problems.append(f"the load failed: {type(error).__name__}: {error}")
         else:
+            loads.times.history.wrong_stamps = faults.clocks.stamps
             _check_histories(findings, loads)
         await _stop(cluster, findings)
         _check_replicas(cluster, findings)
@@ -174,7 +151,7 @@ async def _disturb(scenario: _Scenario, loads: _Loads, faults: Faults, plan: Pla
             time_chaos.running(loads.times, settle=_SETTLE_S),
         ):
             consumers = [asyncio.create_task(loads.leasing.consume(mq)) for _ in range(2)]
-            await scenario.run(_Schedule(faults, plan), faults, plan.seconds)
+            await scenario.run(faults, plan)
             scenario.on_progress("the faults end, and the histories are completed")
             if missing := await scenario.site.wait_whole(_WHOLE_WITHIN_S):
                 scenario.findings.problems.append(f"not whole within {_WHOLE_WITHIN_S:g} s after the faults: {missing}")

@@ -16,6 +16,8 @@ from typing import Final
 from litemq.errors import LiteMQError
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import Opcode, ReplicaGroup, ReplicaGroupsAnswer
+from support.hosts import clock as clock_program
+from support.hosts.clock import HostClock
 from support.hosts.disk import Disk
 from support.hosts.network import Network
 from support.hosts.process import HostProcess
@@ -40,6 +42,7 @@ class Site:
     network: Network
     processes: dict[str, HostProcess] = field(default_factory=dict)
     disks: dict[str, Disk] = field(default_factory=dict)
+    clocks: dict[str, HostClock] = field(default_factory=dict)  # of NameServers and brokers
 
     @property
     def nameservers(self) -> list[HostProcess]:
@@ -131,6 +134,8 @@ def site(folder: Path, *, has_power: bool, on_problem: Callable[[str], None]) ->
         for name in brokers:
             cluster.disks[name] = Disk(folder / name, is_own=has_power)
             stack.callback(cluster.disks[name].close)
+        for name in (*_NAMESERVERS, *brokers):
+            cluster.clocks[name] = HostClock(folder / f"{name}.clock")
         for name, command in _commands(cluster, folder, brokers).items():
             process = HostProcess(network.hosts[name], command, folder / f"{name}.log")
             cluster.processes[name] = process
@@ -153,15 +158,21 @@ def _commands(cluster: Site, folder: Path, brokers: list[str]) -> dict[str, list
         commands[name] += ["--listen-client-urls", client, "--advertise-client-urls", client]
         commands[name] += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         commands[name] += ["--initial-cluster", ",".join(f"{each}=http://{address[each]}:2380" for each in _ETCD)]
-    litemq = [sys.executable, "-P", "-m", "litemq"]
     for name in _NAMESERVERS:
-        commands[name] = [*litemq, "nameserver", f"--host={address[name]}", f"--port={_PORT}", "--insecure"]
+        commands[name] = [*_litemq(cluster, name), "nameserver"]
+        commands[name] += [f"--host={address[name]}", f"--port={_PORT}", "--insecure"]
         commands[name] += [f"--data-path={folder / name}", "--store-kind=etcd", f"--master-lease={LEASE}"]
         commands[name] += ["--etcd-endpoints=" + ",".join(f"{address[each]}:2379" for each in _ETCD)]
     nameservers = ",".join(f"{address[each]}:{_PORT}" for each in _NAMESERVERS)
     for name in brokers:
-        commands[name] = [*litemq, "broker", f"--host={address[name]}", "--port=10911", "--insecure", "--experimental"]
+        commands[name] = [*_litemq(cluster, name), "broker", "--experimental"]
+        commands[name] += [f"--host={address[name]}", "--port=10911", "--insecure"]
         commands[name] += [f"--broker-id={name}", f"--broker-name={name[0]}", f"--nameserver={nameservers}"]
         commands[name] += [f"--data-path={cluster.disks[name].path / 'data'}", "--file-size=8MiB"]
         commands[name] += [f"--replicas={_REPLICAS}", "--disk-clean-percent=100", "--disk-refuse-percent=100"]
     return commands
+
+
+def _litemq(cluster: Site, name: str) -> list[str]:
+    """Return the command line of ``litemq`` with the clock of the host ``name``."""
+    return [sys.executable, "-P", str(clock_program.__file__), str(cluster.clocks[name].file)]

@@ -48,8 +48,9 @@ class HostProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it, from the main thread."""
-        assert not self.is_running
+        """Start it, from the main thread; another fault may have started it."""
+        if self.is_running:
+            return
         namespace = self.host.namespace
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -86,6 +87,10 @@ class HostProcess:
             self._process.kill()
             self._process.wait(HANG_S)
         self._process, self.is_frozen = None, False
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
 
     def terminate(self) -> None:
         """Ask it to stop, without waiting."""

@@ -9,6 +9,7 @@ from support.time_history import (
     Delivered,
     Fate,
     JobHistory,
+    Stamps,
     TimeHistory,
     TimerHistory,
     TransactionHistory,
@@ -51,6 +52,16 @@ def good() -> TimeHistory:
 
 def test_a_good_history_has_no_problems() -> None:
     assert time_problems(good()) == []
+
+
+def test_the_stamp_of_a_wrong_clock_is_not_compared_with_the_clock_of_the_test() -> None:
+    history = good()
+    history.timer_log.append(Delivered("of a cancelled batch", 1300))
+    assert len(time_problems(history)) == 1
+    history.wrong_stamps = [Stamps(1250, 1350)]
+    assert time_problems(history) == []
+    history.timer_log.append(Delivered("moved", 2000))
+    assert len(time_problems(history)) == 2, "it comes twice, and early by the clock of its broker"
 
 
 def _log(name: str, at: int = 1100) -> Callable[[TimeHistory], object]:
