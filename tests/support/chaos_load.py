@@ -14,7 +14,7 @@ from litemq.client.config import DurabilityName
 from litemq.client.messages.message import Message
 from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import LiteMQError, SendOutcomeUnknownError
-from support.history import History, Name
+from support.history import History, Name, Position
 
 TOPIC: Final = "orders"
 IN_FLIGHT: Final = 64
@@ -66,7 +66,7 @@ class ChaosLoad:
             await mq.flush()
 
     def _send(self, mq: AsyncClient, name: Name, durability: DurabilityName, free: asyncio.Semaphore) -> None:
-        self.history.begin(name)
+        self.history.begin(name, time.monotonic())
         try:
             sent = mq.send_nowait(TOPIC, name.to_bytes() + b" " * 100, ordering_key=name.key, durability=durability)
         except LiteMQError as error:
@@ -79,7 +79,8 @@ class ChaosLoad:
             error = sent.exception()
             if error is None:
                 receipt = sent.result()
-                self.history.acked(name, (receipt.broker, receipt.queue_id, receipt.queue_offset))
+                position = receipt.broker, receipt.queue_id, receipt.queue_offset
+                self.history.acked(name, position, time.monotonic())
                 self.acks.tick(receipt.broker)
             else:
                 self._failed(name, error)
@@ -108,7 +109,7 @@ class ChaosLoad:
             mq = await self._start_client(stack)
             consumer = await stack.enter_async_context(mq.consumer(TOPIC, group_id=group))
             async for message in consumer:
-                self.history.delivered(group, life, *_seen(message))
+                self.history.delivered(group, life, *seen(message))
                 self.arrivals.tick(group)
                 unacked.append(message)
                 if len(unacked) >= 2 * _UNACKED:
@@ -130,9 +131,9 @@ class ChaosLoad:
         self.history.log.clear()
         async with self.client() as mq:
             async for message in mq.reader(TOPIC, follow=False):
-                self.history.log.append(_seen(message))
+                self.history.log.append(seen(message))
 
-    async def wait_until_all_is_seen(self, within: float) -> None:
+    async def wait_until_all_isseen(self, within: float) -> None:
         """Wait until each group has received all messages in the log.
 
         On a timeout, the checker reports missing messages.
@@ -176,7 +177,7 @@ async def running(
         async with asyncio.timeout(settle):
             await asyncio.gather(*producers)
         await load.read_log()
-        await load.wait_until_all_is_seen(settle)
+        await load.wait_until_all_isseen(settle)
         failed = [task for task in consumers if task.done()]
         assert not failed, f"a consumer ended: {failed}"
     finally:
@@ -185,5 +186,6 @@ async def running(
         await asyncio.gather(*producers, *consumers, return_exceptions=True)
 
 
-def _seen(message: Message) -> tuple[Name, tuple[str, int, int]]:
+def seen(message: Message) -> tuple[Name, Position]:
+    """Return the name and the position of a message of the load."""
     return Name.from_bytes(message.body), (message.broker, message.queue_id, message.queue_offset)

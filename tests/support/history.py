@@ -7,10 +7,12 @@ hand.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate
 from typing import NamedTuple
 
 Position = tuple[str, int, int]
@@ -51,14 +53,24 @@ class History:
     log: list[tuple[Name, Position]] = field(default_factory=list)
     # Producers whose acknowledged messages may be lost: the faults are worse than their durability.
     unsafe: frozenset[int] = frozenset()
+    # By reader without a group, while the faults lasted.
+    reads: dict[str, list[tuple[Name, Position]]] = field(default_factory=dict)
+    # Monotonic times, if the load records them.
+    sent_at: dict[Name, float] = field(default_factory=dict)
+    acked_at: dict[Name, float] = field(default_factory=dict)
+    wrong_rates: list[tuple[float, float]] = field(default_factory=list)  # of the time of brokers
 
-    def begin(self, name: Name) -> None:
+    def begin(self, name: Name, at: float | None = None) -> None:
         assert name not in self.outcomes, f"{name} was sent before: the history is of no use"
         self.outcomes[name] = Outcome.UNKNOWN
+        if at is not None:
+            self.sent_at[name] = at
 
-    def acked(self, name: Name, position: Position) -> None:
+    def acked(self, name: Name, position: Position, at: float | None = None) -> None:
         self.outcomes[name] = Outcome.ACKED
         self.receipts[name] = position
+        if at is not None:
+            self.acked_at[name] = at
 
     def refused(self, name: Name) -> None:
         self.outcomes[name] = Outcome.REFUSED
@@ -91,6 +103,8 @@ def problems(history: History) -> list[str]:
         _came_from_nowhere,
         _receipt_differs,
         _two_values,
+        _read_and_gone,
+        _acked_by_a_replaced_master,
         _not_delivered,
         _queue_not_in_order,
         _key_not_in_order,
@@ -141,11 +155,60 @@ def _receipt_differs(history: History) -> Iterator[str]:
 def _two_values(history: History) -> Iterator[str]:
     """I2: all readers of a position read the same message."""
     values: dict[Position, Name] = {}
-    everything: Iterable[Iterable[tuple[Name, Position]]] = (history.log, *history.deliveries.values())
+    everything: Iterable[Iterable[tuple[Name, Position]]] = (
+        history.log,
+        *history.deliveries.values(),
+        *history.reads.values(),
+    )
     for seen in everything:
         for name, position in seen:
             if values.setdefault(position, name) != name:
                 yield f"I2: at {position} one reader read {values[position]}, another {name}"
+
+
+def _read_and_gone(history: History) -> Iterator[str]:
+    """I6: what was read once is confirmed, so it is there at the end."""
+    at_end = {position: name for name, position in history.log}
+    for reader, seen in history.reads.items():
+        for name, position in dict.fromkeys(seen):
+            if position not in at_end:
+                yield f"I6: reader {reader} read {name} at {position}, where nothing is at the end"
+
+
+def _acked_by_a_replaced_master(history: History) -> Iterator[str]:
+    """I5: a master that was replaced acknowledges nothing.
+
+    Each master has the messages that all replicas had acknowledged before its epoch. So if a
+    message has the offset of such a one, or a lower one, and was sent after the acknowledgement,
+    then its master did not have the other message: a successor had it. A lease ends in time only by
+    a clock that runs at the right rate.
+    """
+    at_end = {position: name for name, position in history.log}
+    safe: dict[tuple[str, int], list[tuple[int, float]]] = defaultdict(list)
+    for name, (broker, queue, offset) in history.receipts.items():
+        is_there = at_end.get((broker, queue, offset)) == name
+        if is_there and name.producer not in history.unsafe and name in history.acked_at:
+            safe[broker, queue].append((offset, history.acked_at[name]))
+    earliest = {queue: _earliest_from(acked) for queue, acked in safe.items()}
+    for name, position in history.receipts.items():
+        sent = history.sent_at.get(name)
+        if sent is None or at_end.get(position) == name or _overlaps(history, sent, history.acked_at[name]):
+            continue
+        offsets, times = earliest.get(position[:2], ([], []))
+        index = bisect_left(offsets, position[2])
+        if index < len(offsets) and times[index] < sent:
+            yield f"I5: {name} was acknowledged at {position} by a master that had been replaced before it was sent"
+
+
+def _earliest_from(acked: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    """Return the offsets in order, and the first acknowledgement at or behind each."""
+    acked.sort()
+    times = list(accumulate((at for _, at in reversed(acked)), min))
+    return [offset for offset, _ in acked], times[::-1]
+
+
+def _overlaps(history: History, begin: float, end: float) -> bool:
+    return any(begin <= until and since <= end for since, until in history.wrong_rates)
 
 
 def _not_delivered(history: History) -> Iterator[str]:

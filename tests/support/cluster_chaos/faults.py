@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 from typing import Final, NamedTuple
 
+from litemq.client.async_client import AsyncClient
+from litemq.errors import LiteMQError
 from support.cluster_chaos.clock_faults import ClockFaults
-from support.cluster_chaos.flips import flip_bit
+from support.cluster_chaos.disk_faults import DiskFaults
 from support.cluster_chaos.network_faults import NetworkFaults
-from support.cluster_chaos.site import Site
+from support.cluster_chaos.site import GROUPS, Site
 from support.cluster_chaos.targets import Targets
 from support.hosts.process import HostProcess
 
-__all__ = ["Fault", "Faults"]
+__all__ = ["CATEGORIES", "Fault", "Faults"]
 
-_WHOLE_WITHIN_S: Final = 120.0
+CATEGORIES: Final = ("process", "network", "disk", "clock", "combined")
+
+_SWITCHED_WITHIN_S: Final = 10.0
 
 Act = Callable[[Sequence[HostProcess]], AbstractAsyncContextManager[None]]
 
@@ -26,6 +31,7 @@ class Fault(NamedTuple):
 
     category: str
     begin: Callable[[], AbstractAsyncContextManager[str]]
+    is_of_whole_group: bool = False  # it waits until a group is whole
 
 
 class Faults:
@@ -36,6 +42,7 @@ class Faults:
         self._chance = chance
         self._targets = targets = Targets(site, chance)
         self.clocks = ClockFaults(site, targets, chance)
+        self.disks = DiskFaults(site, targets, chance, has_power=has_power)
         self.by_name: dict[str, Fault] = {}
         for how, act in (("kill", self._kill), ("freeze", self._freeze), ("terminate", self._terminate)):
             for of in ("master", "follower", "majority of a group", "group", "nameserver", "etcd", "everything"):
@@ -45,18 +52,25 @@ class Faults:
         self._add("process", "freeze a majority of etcd", self._process_fault("majority of etcd", self._freeze))
         both = self._process_fault("etcd's leader and master", self._kill)
         self._add("combined", "kill etcd's leader with the master", both)
+        self._add("process", "planned switch", self._switch)
         for name, begin in NetworkFaults(site, targets, chance).by_name.items():
             self._add("network", name, begin)
-        self._add("disk", "wiped disk", self._wiped_disk)
-        self._add("disk", "flipped bit", self._flipped_bit)
-        if has_power:
-            for of in ("master", "follower", "group", "all brokers"):
-                self._add("disk", f"power cut of {of}", self._process_fault(of, self._cut_power))
+        for name, begin in self.disks.power_cuts.items():
+            self._add("disk", name, begin)
+        for name, begin in self.disks.of_whole_groups.items():
+            self._add("disk", name, begin, is_of_whole_group=True)
         for name, begin in self.clocks.by_name.items():
             self._add("clock", name, begin)
 
-    def _add(self, category: str, name: str, begin: Callable[[], AbstractAsyncContextManager[str]]) -> None:
-        self.by_name[name] = Fault(category, begin)
+    def _add(
+        self,
+        category: str,
+        name: str,
+        begin: Callable[[], AbstractAsyncContextManager[str]],
+        *,
+        is_of_whole_group: bool = False,
+    ) -> None:
+        self.by_name[name] = Fault(category, begin, is_of_whole_group=is_of_whole_group)
 
     # Processes ------------------------------------------------------------------------------------
 
@@ -93,41 +107,13 @@ class Faults:
         for target in targets:
             target.thaw()
 
-    # Disks ----------------------------------------------------------------------------------------
-
     @asynccontextmanager
-    async def _cut_power(self, targets: Sequence[HostProcess]) -> AsyncIterator[None]:
-        for target in targets:
-            self._site.disks[target.name].cut_power()
-            target.kill()
-        yield
-        for target in targets:
-            self._site.disks[target.name].restore_power()
-            target.start()
-
-    @asynccontextmanager
-    async def _wiped_disk(self) -> AsyncIterator[str]:
-        """Give a replica of a whole group an empty disk: its group survives the loss of one."""
-        target = self._chance.choice(self._site.brokers)
-        if await self._site.wait_whole(_WHOLE_WITHIN_S, [target.name[0]]):
+    async def _switch(self) -> AsyncIterator[str]:
+        """Let the master of a group hand over. During other faults, it may refuse to."""
+        try:
+            async with asyncio.timeout(_SWITCHED_WITHIN_S), AsyncClient(self._site.url) as mq:
+                done = await mq.admin.switch_master(self._chance.choice(GROUPS))
+        except (LiteMQError, TimeoutError):
             yield ""
-            return
-        target.kill()
-        self._site.disks[target.name].wipe()
-        yield target.name
-        target.start()
-        await self._site.wait_whole(_WHOLE_WITHIN_S, [target.name[0]])
-
-    @asynccontextmanager
-    async def _flipped_bit(self) -> AsyncIterator[str]:
-        """Flip a bit of a flushed record in the log of one replica: the others can repair it."""
-        target = self._chance.choice(self._site.brokers)
-        if await self._site.wait_whole(_WHOLE_WITHIN_S, [target.name[0]]):
-            yield ""
-            return
-        target.kill()
-        view = (await self._site.views()).get(target.name[0])
-        log_end = min((each.log_end for each in view.replicas), default=0) if view is not None else 0
-        yield flip_bit(self._site.disks[target.name].path / "data" / "commitlog", log_end // 2, self._chance)
-        target.start()
-        await self._site.wait_whole(_WHOLE_WITHIN_S, [target.name[0]])
+        else:
+            yield f"{done.former} to {done.master}, requests paused for {done.pause_ms:.0f} ms"

@@ -1,8 +1,8 @@
 """Faults of all kinds against a cluster under a mixed load, and the check of its histories.
 
-The load sends, consumes, leases, returns and forgets messages, fires, moves and cancels timers,
-ticks, and decides transactions. Each part of it records a history, and a checker knows what must
-hold. The seed determines the faults, their order and their durations.
+The load sends, consumes, reads, leases, returns and forgets messages, fails at some of them, fires,
+moves and cancels timers, ticks, and decides transactions. Each part of it records a history, and a
+checker knows what must hold. The seed determines the faults, their order and their durations.
 """
 
 from __future__ import annotations
@@ -18,24 +18,22 @@ from random import Random
 from typing import Final
 
 from litemq.errors import LiteMQError
-from support import chaos_load, time_chaos
-from support.attack.lease_load import LeaseLoad
-from support.chaos_load import TOPIC, ChaosLoad
-from support.cluster_chaos.faults import Faults
+from support.chaos_load import ChaosLoad
+from support.cluster_chaos.faults import CATEGORIES, Faults
 from support.cluster_chaos.histories import count_cut_off, masters_of_epochs, two_masters, unequal_replicas
-from support.cluster_chaos.schedule import Plan, schedule
+from support.cluster_chaos.loads import Loads
+from support.cluster_chaos.repairs import damage, wait_repaired
+from support.cluster_chaos.schedule import Plan, Round, Timed, schedule
 from support.cluster_chaos.site import GROUPS, Site, site
-from support.history import History, Name, Outcome, problems
 from support.hosts.disk import can_cut_power
-from support.time_chaos import TimeChaos
-from support.time_history import time_problems
 
 __all__ = ["Findings", "chaos"]
 
 _WHOLE_WITHIN_S: Final = 300.0
-_SETTLE_S: Final = 300.0
+_REPAIRED_WITHIN_S: Final = 120.0
 _PROGRESS_S: Final = 60.0
-_PAUSES: Final = (0.4, 0.4, 0.4)  # about 160 messages per second and producer
+_SHORT_FORM_S: Final = 180.0  # has a fault of each category
+_FULL_FORM_S: Final = 1800.0  # has power cuts
 
 
 @dataclass
@@ -47,43 +45,45 @@ class Findings:
 
 
 @dataclass
-class _Loads:
-    """The loads, each with its history."""
-
-    messages: ChaosLoad
-    times: TimeChaos
-    leasing: LeaseLoad
-
-    @property
-    def stored(self) -> set[Name]:
-        return {name for name, _ in self.messages.history.log}
-
-
-@dataclass
 class _Scenario:
     site: Site
+    faults: Faults
     load: ChaosLoad
     findings: Findings
     on_progress: Callable[[str], None]
-    faults: Counter[str] = field(default_factory=Counter)
-    gaps: dict[str, float] = field(default_factory=dict)  # the longest without an ack, by fault
+    began: float = field(default_factory=time.monotonic)
+    hits: Counter[str] = field(default_factory=Counter)  # by fault
+    gaps: dict[str, float] = field(default_factory=dict)  # the longest without an ack, by faults of a round
+    overlapping: int = 0
 
-    async def run(self, faults: Faults, plan: Plan) -> None:
-        """Let one fault follow another. In between, both groups make progress."""
-        begin = time.monotonic()
-        rounds = itertools.takewhile(lambda _: time.monotonic() - begin < plan.seconds, schedule(faults, plan))
-        for name, lasts, pause in ((each.fault, each.lasts, each.pause) for each in rounds):
+    async def run(self, plan: Plan) -> None:
+        """Let one round of faults follow another. In between, both groups make progress."""
+        until = self.began + plan.seconds
+        for each in itertools.takewhile(lambda _: time.monotonic() < until, schedule(self.faults, plan)):
             self.load.acks.longest.clear()
-            async with faults.by_name[name].begin() as hit:
-                self.on_progress(f"{time.monotonic() - begin:.0f} s: {name} ({hit}) for {lasts:.1f} s")
-                await asyncio.sleep(lasts)
-            self.faults[name] += 1
-            await self._wait_progress(name)
-            self._note_gaps(name)
+            before = self.hits.copy()
+            async with asyncio.TaskGroup() as group:
+                for timed in each.faults:
+                    group.create_task(self._disturb(timed))
+            hits = self.hits - before
+            self.overlapping += hits.total() > 1
+            await self._wait_progress(each)
+            self._note_gaps(" and ".join(hits))
             self._revive()
-            await asyncio.sleep(pause)
+            await asyncio.sleep(each.pause)
 
-    async def _wait_progress(self, after: str) -> None:
+    async def _disturb(self, timed: Timed) -> None:
+        await asyncio.sleep(timed.after)
+        async with self.faults.by_name[timed.fault].begin() as hit:
+            lasts = timed.lasts if hit else 0.0
+            self.on_progress(
+                f"{time.monotonic() - self.began:.0f} s: {timed.fault} ({hit or 'nothing'}) for {lasts:.1f} s"
+            )
+            if hit:
+                self.hits[timed.fault] += 1
+            await asyncio.sleep(lasts)
+
+    async def _wait_progress(self, after: Round) -> None:
         """Wait for acks of each group. How long that takes is a figure, no problem."""
         before = dict(self.load.acks.last)
         until = time.monotonic() + _PROGRESS_S
@@ -93,9 +93,10 @@ class _Scenario:
                 return
             await asyncio.sleep(0.05)
 
-    def _note_gaps(self, fault: str) -> None:
+    def _note_gaps(self, faults: str) -> None:
         for group, gap in self.load.acks.longest.items():
-            self.gaps[fault] = max(gap, self.gaps.get(fault, 0.0))
+            if faults:
+                self.gaps[faults] = max(gap, self.gaps.get(faults, 0.0))
             key = f"longest write gap of group {group}"
             longest = float(self.findings.figures.get(key, "0 s").split()[0])
             self.findings.figures[key] = f"{max(gap, longest):.1f} s"
@@ -106,6 +107,22 @@ class _Scenario:
             if process.note_end():
                 self.on_progress(process.ended[-1])
                 process.start()
+
+    def judge_coverage(self, plan: Plan, no_power: str) -> None:
+        """Note which faults hit something. A run that is long enough has each category."""
+        categories = Counter(self.faults.by_name[name].category for name in self.hits.elements())
+        figures = self.findings.figures
+        figures["faults"] = f"{self.hits.total()} of {len(self.hits)} kinds, {self.overlapping} times two at once"
+        figures["faults by category"] = ", ".join(f"{name} {categories[name]}" for name in CATEGORIES)
+        for name, gap in sorted(self.gaps.items(), key=lambda each: -each[1]):
+            figures[name] = f"longest write gap {gap:.1f} s"
+        if plan.only:
+            return
+        if plan.seconds >= _SHORT_FORM_S:
+            missing = [name for name in CATEGORIES if not categories[name]]
+            self.findings.problems += [f"no fault of the category {name} hit anything" for name in missing]
+        if no_power and plan.seconds >= _FULL_FORM_S:
+            self.findings.problems.append(f"power cuts were not tried: {no_power}")
 
 
 async def chaos(folder: Path, plan: Plan, on_progress: Callable[[str], None]) -> Findings:
@@ -118,53 +135,30 @@ async def chaos(folder: Path, plan: Plan, on_progress: Callable[[str], None]) ->
         if missing := await cluster.wait_whole(_WHOLE_WITHIN_S):
             findings.problems.append(f"the cluster did not start: {missing}")
             return findings
-        loads = _Loads(ChaosLoad(cluster.url), TimeChaos(cluster.url), LeaseLoad(TOPIC))
-        loads.messages.history.unsafe = frozenset({2})  # an ack of its master alone
-        scenario = _Scenario(cluster, loads.messages, findings, on_progress)
-        faults = Faults(cluster, Random(plan.seed), has_power=not no_power)
+        loads, faults = Loads(cluster.url), Faults(cluster, Random(plan.seed), has_power=not no_power)
+        scenario = _Scenario(cluster, faults, loads.messages, findings, on_progress)
         try:
-            await _disturb(scenario, loads, faults, plan)
+            async with loads.running():
+                await scenario.run(plan)
+                on_progress("the faults end, and the histories are completed")
+                if missing := await cluster.wait_whole(_WHOLE_WITHIN_S):
+                    findings.problems.append(f"not whole within {_WHOLE_WITHIN_S:g} s after the faults: {missing}")
         except (AssertionError, TimeoutError, LiteMQError) as error:
             findings.problems.append(f"the load failed: {type(error).__name__}: {error}")
         else:
-            loads.times.history.wrong_stamps = faults.clocks.stamps
-            _check_histories(findings, loads)
-        await _stop(cluster, findings)
-        _check_replicas(cluster, findings)
-        findings.figures["faults"] = f"{scenario.faults.total()} of {len(scenario.faults)} kinds"
-        for name, gap in sorted(scenario.gaps.items(), key=lambda each: -each[1]):
-            findings.figures[f"{scenario.faults[name]} x {name}"] = f"longest write gap {gap:.1f} s"
+            findings.problems += loads.problems(faults.clocks)
+        findings.figures |= loads.figures()
+        await _stop(cluster, faults, findings)
+        scenario.judge_coverage(plan, no_power)
     return findings
 
 
-async def _disturb(scenario: _Scenario, loads: _Loads, faults: Faults, plan: Plan) -> None:
-    """Run the faults under the loads, heal everything, and complete the histories."""
-    async with loads.messages.client() as mq:
-        async with (
-            chaos_load.running(
-                loads.messages,
-                lives=20,
-                settle=_SETTLE_S,
-                pauses=_PAUSES,
-                durabilities=("replicas", "replicas", "disk"),
-            ),
-            time_chaos.running(loads.times, settle=_SETTLE_S),
-        ):
-            consumers = [asyncio.create_task(loads.leasing.consume(mq)) for _ in range(2)]
-            await scenario.run(faults, plan)
-            scenario.on_progress("the faults end, and the histories are completed")
-            if missing := await scenario.site.wait_whole(_WHOLE_WITHIN_S):
-                scenario.findings.problems.append(f"not whole within {_WHOLE_WITHIN_S:g} s after the faults: {missing}")
-        lag = await loads.leasing.wait_finished(mq, loads.stored, _SETTLE_S)
-        if lag:
-            scenario.findings.problems.append(f"{lag} messages are not finished in lease mode")
-        for consumer in consumers:
-            consumer.cancel()
-        await asyncio.gather(*consumers, return_exceptions=True)
-
-
-async def _stop(cluster: Site, findings: Findings) -> None:
-    """Stop all brokers, once the groups are whole: the load has ended."""
+async def _stop(cluster: Site, faults: Faults, findings: Findings) -> None:
+    """Stop all brokers, once the groups are whole and repaired. Check the replicas."""
+    flips = faults.disks.flips
+    known, unknown = await wait_repaired(cluster, flips, _REPAIRED_WITHIN_S)
+    findings.figures["flipped bits"] = f"{len(flips)}, not repaired yet {len(known)}"
+    findings.problems += [f"I12: the flipped bit of {flip} was not found" for flip in unknown]
     if missing := await cluster.wait_whole(_WHOLE_WITHIN_S):
         findings.problems.append(f"not whole within {_WHOLE_WITHIN_S:g} s after the load: {missing}")
     for broker in cluster.brokers:
@@ -173,44 +167,12 @@ async def _stop(cluster: Site, findings: Findings) -> None:
         status = await asyncio.to_thread(broker.wait_stopped)
         if status:
             findings.problems.append(f"{broker.name} stopped with the exit status {status}")
-
-
-def _check_replicas(cluster: Site, findings: Findings) -> None:
+    directories = {name: disk.path / "data" for name, disk in cluster.disks.items()}
+    findings.problems += damage(directories, known)
     masters = masters_of_epochs([broker.log for broker in cluster.brokers])
     findings.problems += two_masters(masters)
     for group in GROUPS:
         findings.figures[f"epochs of group {group}"] = str(sum(of == group for of, _ in masters))
-        folders = [cluster.disks[each.name].path / "data" for each in cluster.replicas(group)]
-        findings.problems += unequal_replicas(folders)
+        findings.problems += unequal_replicas([directories[each.name] for each in cluster.replicas(group)])
     tails = count_cut_off([disk.path for disk in cluster.disks.values()])
     findings.figures["tails cut off"] = f"{tails}, besides those on wiped disks"
-
-
-def _check_histories(findings: Findings, loads: _Loads) -> None:
-    load, times, leasing = loads.messages, loads.times, loads.leasing
-    history = load.history
-    times.history.late_within_ms = 1 << 40  # how late depends on the faults; never, or early, does not
-    findings.problems += problems(history)
-    findings.problems += time_problems(times.history)
-    findings.problems += [
-        f"{name} is in the log, and was never acknowledged" for name in sorted(leasing.missing(loads.stored))[:5]
-    ]
-    findings.figures |= {
-        "sent": f"{len(history.outcomes):,}, acked {history.count(Outcome.ACKED):,}, "
-        f"refused {history.count(Outcome.REFUSED):,}, unknown {history.count(Outcome.UNKNOWN):,}",
-        "acked by the master alone, and lost": f"{len(_lost(history)):,}",
-        "in the log": f"{len(history.log):,}, delivered again {history.repeated:,}",
-        "acked in lease mode": f"{len(leasing.acked):,}, returned {leasing.returned:,}, "
-        f"acked again {leasing.acked.total() - len(leasing.acked):,}, "
-        f"by an acknowledgement without answer {len(leasing.unknown - leasing.acked.keys()):,}",
-        "timers": f"{len(times.history.timers):,}, came {len(times.history.timer_log):,}",
-        "ticks": f"{len(times.history.tick_log):,}",
-        "transactions": f"{len(times.history.transactions):,}, messages {len(times.history.transaction_log):,}",
-    }
-    for error, times_seen in Counter(load.errors + times.errors + leasing.errors).most_common(6):
-        findings.figures[f"{times_seen} x"] = error[:160]
-
-
-def _lost(history: History) -> set[Name]:
-    acked = {name for name, outcome in history.outcomes.items() if outcome is Outcome.ACKED}
-    return acked - {name for name, _ in history.log}

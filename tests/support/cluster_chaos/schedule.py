@@ -9,17 +9,18 @@ from typing import Final
 
 from support.cluster_chaos.faults import Faults
 
-__all__ = ["Plan", "Round", "schedule"]
+__all__ = ["Plan", "Round", "Timed", "schedule"]
 
 _LONGEST_S: Final = 60.0
 # A running broker follows a wall clock that is ahead after a minute: too long for short runs.
 _FOLLOWED_AFTER_S: Final = 62.0
 _LONG_S: Final = 20.0
+_OVERLAPPING: Final = 0.3  # of the rounds
 
 
 @dataclass(frozen=True)
 class Plan:
-    """For how long there are faults, and which: those with ``only`` in their names."""
+    """For how long there are faults, and which: with ``only`` in their category and name."""
 
     seconds: float
     seed: int
@@ -32,12 +33,23 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Round:
-    """A fault, how long it lasts, and the pause after it (s)."""
+class Timed:
+    """A fault, when it begins in its round, and how long it lasts (s)."""
 
     fault: str
+    after: float
     lasts: float
+
+
+@dataclass(frozen=True)
+class Round:
+    """One fault, or two of which the second begins before the first is healed; then a pause (s)."""
+
+    faults: tuple[Timed, ...]
     pause: float
+
+    def __str__(self) -> str:
+        return " and ".join(each.fault for each in self.faults)
 
 
 def schedule(faults: Faults, plan: Plan) -> Iterator[Round]:
@@ -47,13 +59,20 @@ def schedule(faults: Faults, plan: Plan) -> Iterator[Round]:
     before any of them again.
     """
     chance = Random(plan.seed)
-    names = [name for name in faults.by_name if plan.only in name]
+    names = [name for name, fault in faults.by_name.items() if plan.only in f"{fault.category}: {name}"]
     while True:
         for name in _one_of_each_category_first(chance.sample(names, len(names)), faults):
-            lasts = chance.uniform(1.0, plan.longest_s)
-            if "an hour off" in name and plan.longest_s >= _LONG_S:
-                lasts += _FOLLOWED_AFTER_S
-            yield Round(name, lasts, chance.choice([0.0, 0.5, chance.uniform(1.0, plan.longest_s)]))
+            timed = [Timed(name, 0.0, _duration(name, plan, chance))]
+            others = [each for each in names if each != name and not faults.by_name[each].is_of_whole_group]
+            if others and chance.random() < _OVERLAPPING:
+                other = chance.choice(others)
+                timed.append(Timed(other, timed[0].lasts * chance.uniform(0.2, 0.9), _duration(other, plan, chance)))
+            yield Round(tuple(timed), chance.choice([0.0, 0.5, chance.uniform(1.0, plan.longest_s)]))
+
+
+def _duration(name: str, plan: Plan, chance: Random) -> float:
+    lasts = chance.uniform(1.0, plan.longest_s)
+    return lasts + _FOLLOWED_AFTER_S if "an hour off" in name and plan.longest_s >= _LONG_S else lasts
 
 
 def _one_of_each_category_first(names: Sequence[str], faults: Faults) -> list[str]:

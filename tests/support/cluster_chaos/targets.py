@@ -36,6 +36,8 @@ class Targets:
                 return [await self.master()]
             case "follower":
                 return [await self.follower()]
+            case "broker":
+                return [chance.choice(site.brokers)]
             case "majority of a group":
                 return chance.sample(site.replicas(chance.choice(GROUPS)), 2)
             case "group":

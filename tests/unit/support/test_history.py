@@ -54,6 +54,33 @@ def test_a_message_whose_durability_does_not_survive_may_be_lost() -> None:
     assert problems(history) == []
 
 
+def test_a_master_that_was_replaced_acknowledges_nothing() -> None:
+    history = good()
+    history.unsafe = frozenset({2})
+    history.acked_at[name(2)] = 10.0
+    late = name(0, producer=2)
+    history.begin(late, at=9.0)
+    history.acked(late, position(1), at=12.0)
+    assert problems(history) == [], "it was sent before a successor acknowledged anything"
+    history.sent_at[late] = 11.0
+    assert problems(history) == [
+        f"I5: {late} was acknowledged at {position(1)} by a master that had been replaced before it was sent"
+    ]
+    history.receipts[late] = position(3)
+    assert problems(history) == [], "its master may have everything that was acknowledged before"
+    history.receipts[late] = position(1)
+    history.wrong_rates = [(5.0, 11.5)]
+    assert problems(history) == []
+
+
+def test_a_reader_sees_only_what_stays() -> None:
+    history = good()
+    history.reads["replica"] = [(name(3), position(3)), (name(3), position(3))]
+    assert problems(history) == []
+    history.reads["replica"] += [(name(4), position(4)), (name(4), position(2))]
+    assert [problem[:3] for problem in problems(history)] == ["I2:", "I6:"]
+
+
 def lose(history: History) -> None:
     del history.log[1]
 
