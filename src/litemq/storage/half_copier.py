@@ -40,7 +40,7 @@ class HalfCopier:
     def read_decided(self, max_bytes: int) -> DecidedHalves | None:
         """Read about ``max_bytes`` of the next halves that are decided and confirmed.
 
-        It may wait for the disk.
+        It may wait for the disk. If a half of a replica is damaged, raise ``CorruptStoreError``.
         """
         parts = self._parts
         while True:
@@ -51,6 +51,8 @@ class HalfCopier:
             try:
                 return read_halves(upcoming, self._reader.read_queue)
             except CorruptStoreError as error:
+                if parts.is_replica:  # another replica has the half: the caller tries again
+                    raise
                 self._leave_out(upcoming, error)
 
     def _leave_out(self, upcoming: UpcomingHalves, error: CorruptStoreError) -> None:

@@ -169,6 +169,14 @@ class ReplicaStore(DiskStore):
         """
         return self._log_repair.stretches()
 
+    def read_raw(self, log_offset: int) -> bytes:
+        """Read a record. If it is damaged, note the damage for the repair, and raise."""
+        try:
+            return super().read_raw(log_offset)
+        except CorruptStoreError as error:
+            self._parts.damage.add(error)
+            raise
+
     def search_damage(self, begin: int, max_bytes: int) -> int:
         """Check about ``max_bytes`` of the log from ``begin`` on. See ``LogRepair.search``."""
         return self._log_repair.search(begin, max_bytes)

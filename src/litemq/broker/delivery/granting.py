@@ -130,6 +130,8 @@ class GrantBuilder:
             try:
                 chunk = self._read_ahead.at((self._group, key), reached, limit, budget, self._topic.ttl_ms)
             except CorruptStoreError as error:
+                if self._store.is_replicated:  # another replica has the record: wait for the repair
+                    return reached
                 # A damaged record is never served: the group gets the error, and continues after
                 # it.
                 _LOG.error("the message at offset %d of queue %d cannot be read: %s", reached, key.queue_id, error)

@@ -44,6 +44,7 @@ from litemq.storage.store import QueueReads
 __all__ = ["LongPolls"]
 
 _RETRY_AFTER_MS: Final = 100
+_REPAIR_S: Final = 0.5  # a replica tries this often to repair its log
 _LOG = logging.getLogger(__name__)
 
 
@@ -258,6 +259,10 @@ class LongPolls(QueueListener):
     def _fail(self, pull: _Pull, error: LiteMQError) -> None:
         self._forget(pull)
         if isinstance(error, CorruptStoreError):
+            if self._store.is_replicated:
+                # Another replica has the record. The reader asks again, for the repaired one.
+                self._loop.call_later(_REPAIR_S, self._answer, pull, b"")
+                return
             # A damaged record is never served: the reader gets the error, and continues after it.
             _LOG.error("the message at offset %d of queue %d cannot be read: %s", pull.offset, pull.key.queue_id, error)
             answer = PullAnswer(

@@ -18,7 +18,7 @@ from typing import Final
 from litemq.broker.runtime.background_task import BackgroundTask
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.queue_events import QueueListener
-from litemq.errors import InvalidArgumentError, RecordFormatError
+from litemq.errors import CorruptStoreError, InvalidArgumentError, RecordFormatError, StorageError
 from litemq.format.record import FIXED_BYTES
 from litemq.format.record_view import RecordView
 from litemq.format.timer_batches import timer_batch
@@ -155,13 +155,22 @@ class TimerFiring(QueueListener):
             records = await asyncio.get_running_loop().run_in_executor(None, store.read_pending, timers)
         try:
             return self._append(timers, records)
-        except (InvalidArgumentError, RecordFormatError):
+        except (CorruptStoreError, InvalidArgumentError, RecordFormatError):
             # One of them was carried on or cancelled meanwhile, or is damaged: fire the others
             # without it.
-            fired = 0
-            for timer, record in zip(timers, records, strict=True):
+            return self._append_each(timers, records)
+
+    def _append_each(self, timers: Sequence[Timer], records: Sequence[bytes | memoryview]) -> int:
+        """Append the messages of ``timers`` one by one; then raise if one will be repaired."""
+        fired, damage = 0, None
+        for timer, record in zip(timers, records, strict=True):
+            try:
                 fired += self._append_alone(timer, record)
-            return fired
+            except CorruptStoreError as error:
+                damage = error
+        if damage is not None:
+            raise damage
+        return fired
 
     def _append(self, timers: Sequence[Timer], records: Sequence[bytes | memoryview]) -> int:
         placed: list[Placed] = []
@@ -176,6 +185,7 @@ class TimerFiring(QueueListener):
                     timer_end(self._store.timers, timer.pending, RecordView(record).delay_time, timer.size)
                 )
             elif key is None:
+                self._check_intact(timer, record)
                 self._give_up(timer, "its topic or queue was deleted")
             else:
                 placed.append(Placed(record, key.topic_id, key.queue_id, RecordKind.FIRED, timer.pending))
@@ -193,8 +203,17 @@ class TimerFiring(QueueListener):
             return self._append([timer], [record])
         except (InvalidArgumentError, RecordFormatError) as error:
             if self._store.timers.is_taken(timer.pending):
+                self._check_intact(timer, record)
                 self._give_up(timer, str(error))
             return 0
+
+    def _check_intact(self, timer: Timer, record: bytes | memoryview) -> None:
+        """Raise ``StorageError`` if ``record``, of a replica's timer, is damaged.
+
+        A replica repairs its log, so the timer is not lost.
+        """
+        if self._store.is_replicated and self._store.read_raw(timer.pending) != record:
+            raise StorageError(f"the record at log offset {timer.pending} was damaged, and is repaired now")
 
     def _destination(
         self, record: bytes | memoryview, known: dict[bytes, dict[int, QueueKey | None]]

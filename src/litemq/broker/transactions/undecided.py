@@ -47,6 +47,8 @@ class UndecidedHalves:
                 try:
                     records = await loop.run_in_executor(self._lookups, read_halves, self._store, name, _BYTES_AT_ONCE)
                 except (CorruptStoreError, OffsetOutOfRangeError) as error:
+                    if isinstance(error, CorruptStoreError) and self._store.is_replicated:
+                        raise  # another replica has the record: the caller tries again
                     for control in rollback_controls(
                         [name], f"it was undecided, and one of its records cannot be read: {error}"
                     ):

@@ -10,8 +10,10 @@ from litemq.broker.limits import BrokerLimits
 from litemq.clock import FakeClock, SystemClock
 from litemq.errors import InvalidArgumentError, LeaseLostError, OffsetExpiredError, OverloadedError
 from litemq.proto.control_pb2 import Control, Queue, RetentionCrossed
+from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
 from support.callers import Kind, records, running_broker
+from support.damaged_record import damaged
 from support.leases import Got, Leaser
 from support.waiting import eventually
 
@@ -76,6 +78,23 @@ def test_an_expired_lease_counts_until_the_message_is_leased_again(tmp_path: Pat
             assert await ann.ack(got[1]) == [(1, LOST)]
             assert await ann.extend(got[1]) == [(1, LOST)]
             assert await ann.ack(again[0]) == []
+
+    asyncio.run(main())
+
+
+def test_a_damaged_message_of_a_replica_is_leased_once_it_is_repaired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running_broker("disk", tmp_path) as broker:
+            ann = Leaser(broker)
+            await ann.create(queues=1)
+            await ann.send(records(3))
+            monkeypatch.setattr(DiskStore, "is_replicated", True)
+            with damaged(tmp_path, b"m-1"):
+                assert _ids(await ann.ask_for()) == ["m-0"]
+                assert await ann.ask_for() == []
+            assert _ids(await ann.ask_for()) == ["m-1", "m-2"]
 
     asyncio.run(main())
 

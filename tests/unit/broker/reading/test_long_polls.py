@@ -18,10 +18,12 @@ from litemq.errors import (
 )
 from litemq.net.request_channel import Answer
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest
+from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
 from litemq.testing.local_channel import LocalChannel
 from litemq.types import Durability
 from support.callers import Asking, Kind, queue_offsets, records, running_broker
+from support.damaged_record import damaged
 from support.waiting import HANG_S, eventually
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
@@ -239,6 +241,21 @@ def test_a_damaged_record_is_reported_and_skipped(tmp_path: Path) -> None:
             assert "damaged" in pulled.damaged
             assert pulled.next_offset == 2
             assert _offsets(await _pull(ann, 2)) == [2]
+
+    asyncio.run(main())
+
+
+def test_a_damaged_record_of_a_replica_is_not_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with running_broker("disk", tmp_path) as broker:
+            ann = Asking(broker)
+            await ann.create()
+            await ann.send(records(3))
+            monkeypatch.setattr(DiskStore, "is_replicated", True)
+            with damaged(tmp_path, b"m-1"):
+                pulled = PullAnswer.FromString((await _pull(ann, 1)).header)
+                assert (pulled.damaged, pulled.next_offset) == ("", 1)
+            assert _offsets(await _pull(ann, 1)) == [1, 2]
 
     asyncio.run(main())
 

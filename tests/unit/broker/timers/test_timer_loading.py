@@ -16,7 +16,9 @@ from litemq.errors import CorruptStoreError
 from litemq.format.record_encode import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
+from litemq.storage.state import QueueKey
 from litemq.types import Record
+from support.damaged_record import damaged
 from support.quick_disk import QuickDisk
 from support.waiting import HANG_S
 
@@ -41,9 +43,9 @@ class SlowStore(DiskStore):
             raise self.failure
         super().load_timers(until)
 
-    def send(self, *dues: int) -> None:
+    def send(self, *dues: int, body: bytes = b"x") -> None:
         topic_id = self.create_topic("orders", 1).topic_id
-        batch = b"".join(encode_record(Record("orders", b"x", delay_time=due)) for due in dues)
+        batch = b"".join(encode_record(Record("orders", body, delay_time=due)) for due in dues)
         self.wait_confirmed(self.append(bytearray(batch), topic_id, 0, held_after=1).end)
 
 
@@ -110,6 +112,32 @@ def test_a_failed_load_is_retried_a_second_later(tmp_path: Path, caplog: pytest.
         assert store.timers.near_end > near_end
         timers.close()
         alarms.close()
+        store.abandon()
+
+    asyncio.run(main())
+
+
+def test_a_damaged_timer_of_a_replica_fires_once_it_is_repaired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        store = SlowStore(tmp_path, clock)
+        context = BrokerContext.create(store, clock, BrokerLimits())
+        timers = TimerFiring(context)
+        await timers.fire_due()
+        now = clock.wall_ms()
+        store.send(now + SECOND, body=b"first")
+        store.send(now + SECOND, body=b"second")
+        monkeypatch.setattr(DiskStore, "is_replicated", True)
+        clock.advance(2)
+        for text in (b"orders", b"second"):  # topic and body of the last
+            with damaged(tmp_path, text), pytest.raises(CorruptStoreError):
+                await timers.fire_due()
+            assert store.state.end_offsets[QueueKey(16, 0)] == 1, "the other one fires"
+        assert await timers.fire_due() == 1
+        timers.close()
+        context.alarms.close()
         store.abandon()
 
     asyncio.run(main())

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import pytest
 from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.transactions import decisions as endings
+from litemq.broker.transactions.undecided import UndecidedHalves
 from litemq.clock import Clock, FakeClock
 from litemq.errors import (
     ConnectionLostError,
+    CorruptStoreError,
     InvalidArgumentError,
     LiteMQError,
     OverloadedError,
@@ -50,8 +53,10 @@ from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
 from litemq.storage.state.topics import HALF_TOPIC_ID, ROLLBACK_TOPIC_ID, TIMER_TOPIC_ID
+from litemq.storage.store_parts import StoreParts
 from litemq.types import DeadReason, Durability, MessageType, Record, RecordKind, StoredRecord
 from support.callers import Kind, running_broker
+from support.damaged_record import damaged
 from support.halves import Job, attempt
 from support.quick_disk import QuickDisk
 from support.transactions import Producer, half, name_of
@@ -329,6 +334,28 @@ def test_a_damaged_half_does_not_affect_the_others(tmp_path: Path) -> None:
             assert await producer.commit(ONE, TWO) == [TX_COMMITTED] * 2
             assert await _ids(broker) == [f"{ONE}#0", f"{TWO}#1"]
             assert len(store.state.parts.halves) == 0
+
+    _run(main())
+
+
+def test_a_damaged_half_of_a_replica_is_copied_once_it_is_repaired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with _producer("disk", tmp_path) as (producer, broker):
+            store = broker.context.store
+            await producer.send_halves(half(ONE, body=b"damaged"))
+            monkeypatch.setattr(DiskStore, "is_replicated", True)
+            monkeypatch.setattr(StoreParts, "is_replica", True)
+            with damaged(tmp_path, b"damaged"), ThreadPoolExecutor(1) as executor:
+                with pytest.raises(CorruptStoreError):
+                    await UndecidedHalves(store, FakeClock(), executor).give_up([ONE])
+                assert await producer.commit(ONE) == [TX_COMMITTED]
+                await store.confirmed(store.log_end)
+                with pytest.raises(CorruptStoreError):
+                    store.read_decided(1 << 20)
+            await broker._transactions._publisher.work()
+            assert await _ids(broker) == [f"{ONE}#0"]
 
     _run(main())
 
