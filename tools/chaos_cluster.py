@@ -64,7 +64,7 @@ def main() -> int:
     if arguments.keep is None and not findings.problems:
         shutil.rmtree(folder)
     for name, figure in findings.figures.items():
-        print(f"{name:<40}{figure}")
+        print(f"{name:<40} {figure}")
     for problem in findings.problems:
         print(f"problem: {problem}")
     print(f"{len(findings.problems)} problems")

@@ -192,7 +192,7 @@ class Retainer:
         Add to ``tried`` the log offsets of the retries and dead letters: those that the state still
         has afterwards cannot be read.
         """
-        parts, state, damaged = self._parts, self._parts.state.parts, self._parts.damage.add
+        parts, state, damaged = self._parts, self._parts.state.parts, self._on_damage
         read, append_control = self._reader.read_checked, self._writer.append_control
 
         def append(place: Callable[[], list[Placed]]) -> None:
@@ -217,6 +217,12 @@ class Retainer:
         dropped = carry_dead_letters(state.dead_letters, letters, dead_since, read, damaged, append)
         if dropped is not None:
             append_control(dropped)
+
+    def _on_damage(self, error: CorruptStoreError) -> None:
+        """Note a record that cannot be copied. A replica repairs it first: raise ``error``."""
+        self._parts.damage.add(error)
+        if self._parts.is_replica:
+            raise error
 
     def _try_to_cross(self, log_start: int, start_offsets: dict[QueueKey, int], tried: set[int]) -> Control | None:
         """Record the crossing, unless the state still needs a record before ``log_start``.

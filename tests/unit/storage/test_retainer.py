@@ -14,6 +14,7 @@ from litemq.storage.half_copier import HalfCopier
 from litemq.storage.retainer import Retainer
 from litemq.storage.state import QueueKey, retry_topic
 from litemq.storage.state.transactions.halves import sink_transaction
+from litemq.storage.store_parts import StoreParts
 from litemq.types import Record
 from support.filling_disk import FillingDisk
 from support.quick_disk import QuickDisk
@@ -105,6 +106,30 @@ def test_a_damaged_record_that_waits_for_a_retry_does_not_stop_retention(
     assert [store.read_record(at).record.message_id for at, _, _ in store.state.parts.tries] == ["m-1"]
     _fill(store)
     assert store.retain(max_bytes=100_000) > first
+    store.close()
+
+
+def test_retention_of_a_replica_waits_for_the_repair_of_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _open(tmp_path)
+    offset, end = send_blank(store, 2)
+    _fail(store, offset)
+    _fill(store)
+    segment = tmp_path / "commitlog" / f"{0:020d}"
+    intact = segment.read_bytes()
+    damaged = bytearray(intact)
+    damaged[end - 5] ^= 1
+    monkeypatch.setattr(StoreParts, "is_replica", True)
+    segment.write_bytes(damaged)
+    with pytest.raises(CorruptStoreError):
+        store.retain(max_bytes=100_000)
+    assert len(store.damage) == 1
+    segment.write_bytes(intact)
+    store.retain(max_bytes=100_000)
+    store.wait_confirmed(store.log_end)
+    assert [store.read_record(at).record.message_id for at, _, _ in store.state.parts.tries] == ["m-0"]
+    assert min(at for at, _, _ in store.state.parts.tries) > offset, "a copy at the end of the log"
     store.close()
 
 
