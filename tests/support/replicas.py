@@ -17,6 +17,7 @@ from litemq.storage.log_copy import LogCopy
 from litemq.storage.offline.repair_log import ClosedLog
 from litemq.storage.replica_store import ReplicaStore
 from litemq.storage.state import QueueKey
+from litemq.types import StoredRecord
 from support.quick_disk import QuickDisk
 from support.stores import rows_of
 from support.waiting import HANG_S
@@ -33,6 +34,7 @@ __all__ = [
 
 _FOREVER = 1 << 60
 _ALL = 1 << 20
+_MOST_FOUND = 1000
 
 
 def open_replica(folder: Path, config: StoreConfig, clock: Clock, disk: Disk | None = None) -> ReplicaStore:
@@ -82,12 +84,17 @@ def confirm_all(store: ReplicaStore) -> None:
 
 
 def assert_same(one: DiskStore, other: DiskStore) -> None:
-    """Check that two stores with the same log have the same projections, all confirmed."""
+    """Check that two stores with the same log have the same projections, all confirmed.
+
+    ``find`` is compared for some messages of each queue, by their ids and keys.
+    """
     assert one.log_end == other.log_end
     assert rows_of(one) == rows_of(other)
     for key, end in one.state.end_offsets.items():
         start = one.state.start_offsets.get(key, 0)
         assert _entries(one, key, start, end) == _entries(other, key, start, end)
+        for offset in sorted({start, (start + end) // 2, end - 1} & set(range(start, end))):
+            assert _found(one, key, offset) == _found(other, key, offset)
     assert one.timers_after((-1, -1), _FOREVER, _ALL) == other.timers_after((-1, -1), _FOREVER, _ALL)
 
 
@@ -99,6 +106,13 @@ def _entries(store: DiskStore, key: QueueKey, start: int, end: int) -> list[obje
         found += entries.tolist()
         start += entries.size
     return found
+
+
+def _found(store: DiskStore, key: QueueKey, offset: int) -> list[list[StoredRecord]]:
+    """Find a message of a queue by its id, and by each of its keys."""
+    (log_offset,) = store.read_entries(key, offset, 1)["log_offset"].tolist()
+    record = store.read_record(log_offset).record
+    return [store.find(record.topic, word, _MOST_FOUND) for word in (record.message_id, *record.keys)]
 
 
 def assert_follower_agrees(store: DiskStore, seed: int = 0) -> None:
