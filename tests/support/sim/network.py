@@ -42,7 +42,6 @@ class Side(asyncio.Transport):
         self._is_reading = True
         self._is_closing = False
         self.is_over = False  # nothing arrives any more
-        self.is_dead = False  # the process is gone
 
     # What a protocol calls ------------------------------------------------------------------------
 
@@ -123,10 +122,10 @@ class Side(asyncio.Transport):
         """Take what has arrived."""
         network = self._network
         network.trace("arrive", *self.peer.link, len(data))
-        if self.is_dead:
-            if self.host.has_power:  # it does not know the connection
+        if self.is_over:
+            if self.host.has_power:  # it does not know the connection any more
                 self.peer.end_later(ConnectionResetError(errno.ECONNRESET, "connection reset"))
-        elif not self.is_over:
+        else:
             self._incoming.append(data)
             network.loop.call_soon(self._deliver, context=self._context)
 
@@ -158,7 +157,7 @@ class Side(asyncio.Transport):
 
     def lose_process(self, *, has_power: bool) -> None:
         """The process of this side is gone; with power, its host closes the connection."""
-        was_over, self.is_over, self.is_dead = self.is_over, True, True
+        was_over, self.is_over = self.is_over, True
         self._incoming.clear()
         if not has_power:
             self._outgoing.clear()
@@ -225,7 +224,7 @@ class Network:
         client = Side(self, process, process.host, (host, port))
         server = listener.context.run(Side, self, listener.process, listener.process.host, (process.name, 0))
         client.peer, server.peer = server, client
-        self._sides = [side for side in self._sides if not side.is_over]
+        self._sides = [side for side in self._sides if not (side.is_over and side.peer.is_over)]
         self._sides += [client, server]
         server.accept(listener.make_protocol)
         client.open(make_protocol)
