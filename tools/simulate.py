@@ -3,8 +3,10 @@
     python -m tools.simulate [--seeds 0-499] [--workers 2]
     python -m tools.simulate --seeds 7 --trace trace.txt
 
-It prints the totals of all seeds, and for each bad seed the violated invariants. A seed replays
-exactly: with ``--trace``, the events of one seed are written to a file.
+Each seed chooses the load (beside messages: timers, jobs, transactions or leases), the settings
+(retention, ``replica_ack``, ``read_from``) and the faults. The totals of all seeds are printed, and
+for each bad seed the violated invariants. A seed replays exactly: with ``--trace``, the events of
+one seed are written to a file.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ def main() -> None:
     seconds = time.monotonic() - began
     print(f"{len(seeds)} seeds in {seconds:.0f} s ({len(seeds) / seconds:.2f} per second), {bad} bad")
     for name, count in sorted(total.items()):
-        print(f"{name:>20} {count:>12}")
+        print(f"{name:>30} {count:>12}")
     if bad:
         print("replay a seed with: just simulate --seeds N --trace trace.txt")
     sys.exit(1 if bad else 0)

@@ -11,8 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from litemq.client.async_client import AsyncClient
+from litemq.errors import LiteMQError, LogDivergedError
 from litemq.server.broker_config import BrokerConfig
-from litemq.server.nameserver import run_nameserver
+from litemq.server.nameserver import STORE_FILE, run_nameserver
 from litemq.server.nameserver_config import NameServerConfig
 from litemq.server.replica.replica import run_replica
 from support.sim.disk import LosingDisk
@@ -31,6 +33,7 @@ CLIENTS: Final = ("client-1", "client-2")
 BROKER_PORT: Final = 10911
 URL: Final = f"litemq://{NAMESERVER}:9876"
 _LEASE_MS: Final = 1_000
+_LEASE_SHARE: Final = 0.9  # by which a master's clock may be slower than the NameServer's
 _LAG_MS: Final = 500
 _MAX_AWAITS: Final = 100  # of a coroutine that is closed
 
@@ -53,6 +56,8 @@ class Cluster:
         self.processes: dict[str, Process] = {}
         self.ended: list[Process] = []
         self.clients: list[asyncio.Task[None]] = []
+        self.max_log_bytes: int | None = None  # beyond it, retention drops segments
+        self.without_power: set[str] = set()  # at any time
         self._folder = folder
         self._lives = Counter[str]()
 
@@ -64,6 +69,11 @@ class Cluster:
         """Note a violated invariant."""
         self.trace("FAULT", description)
         self.faults.append(description)
+
+    @property
+    def wall_ms(self) -> int:
+        """The wall clock of a host whose clock is right (ms)."""
+        return self.hosts[CLIENTS[0]].wall_ms(self.scheduler.now_ns)
 
     # Processes ------------------------------------------------------------------------------------
 
@@ -96,7 +106,11 @@ class Cluster:
     def _on_end(self, process: Process, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         self.trace("ended", process.name, repr(error))
-        if error is not None:
+        if process.is_stopping and error is None and self.processes.get(process.host.name) is process:
+            self._end(process, has_power=True)
+        if isinstance(error, LogDivergedError):  # its confirmed records are not its master's
+            self.fault(f"I2: {process.name} ended: {error}")
+        elif error is not None:
             self.fault(f"{process.name} ended: {error!r}")
 
     def start_nameserver(self) -> None:
@@ -121,6 +135,7 @@ class Cluster:
             nameservers=(f"{NAMESERVER}:9876",),
             data_path=str(self._folder / name / "data"),
             file_size=SEGMENT_BYTES,
+            max_log_bytes=self.max_log_bytes,
             max_record_bytes=4096,
             replicas=len(REPLICAS),
             replica_lag_ms=_LAG_MS,
@@ -131,10 +146,18 @@ class Cluster:
         def on_master(epoch: int) -> None:
             self._on_master(process, epoch)
 
+        stop = asyncio.Event()
         process = self.processes[name] = self._run(
-            name, lambda: run_replica(config, lambda *_: None, asyncio.Event(), on_master, disk=disk)
+            name, lambda: run_replica(config, lambda *_: None, stop, on_master, disk=disk)
         )
+        process.stop = stop.set
         process.on_ack = partial(self._on_ack, process)
+        process.on_fault = self.fault
+        process.on_copy = partial(self._count, "copies")
+
+    def _count(self, what: str) -> None:
+        self.trace(what)
+        self.counts[what] += 1
 
     def _on_master(self, process: Process, epoch: int) -> None:
         self.counts["elections"] += 1
@@ -144,7 +167,9 @@ class Cluster:
 
     def _on_ack(self, process: Process, epoch: int) -> None:
         latest = max(self.masters, default=0)
-        if epoch < latest and not any(host.was_clock_wrong for host in self.hosts.values()):
+        lease_of_master = _LEASE_SHARE / process.host.slowest_rate
+        lease_of_nameserver = 1 / self.hosts[NAMESERVER].fastest_rate
+        if epoch < latest and lease_of_master < lease_of_nameserver:
             self.fault(f"I5: {process.name}, the master of epoch {epoch}, acknowledges in epoch {latest}")
 
     def _end(self, process: Process, *, has_power: bool) -> None:
@@ -191,10 +216,45 @@ class Cluster:
             self.counts["kills"] += 1
             self._end(self.processes[name], has_power=True)
 
+    def stop(self, name: str) -> None:
+        """Ask a replica to stop, as SIGTERM does."""
+        process = self.processes.get(name)
+        if process is not None and not process.is_stopping:
+            self.trace("stop", name)
+            self.counts["stops"] += 1
+            process.is_stopping = True
+            process.stop()
+
+    def switch(self) -> None:
+        """Ask the master to hand over, as an operator does."""
+        self.run_consumer(CLIENTS[1], self._switch)
+
+    async def _switch(self) -> None:
+        try:
+            async with AsyncClient(URL, client_id="operator", connect_timeout_ms=1_000, shutdown_timeout_ms=100) as mq:
+                switched = await mq.admin.switch_master(GROUP)
+        except LiteMQError as error:
+            self.trace("no switch", repr(error))
+        else:
+            self.trace("switch", switched.former, switched.master)
+            self.counts["switches"] += 1
+
+    def cut_nameserver_power(self) -> None:
+        """Turn the NameServer's host off. Facts of groups last; addresses may be lost."""
+        self.trace("power cut", NAMESERVER)
+        self.counts["power cuts of the NameServer"] += 1
+        self.hosts[NAMESERVER].has_power = False
+        if NAMESERVER in self.processes:
+            self._end(self.processes[NAMESERVER], has_power=False)
+        if self.random.random() < 0.5:
+            for path in (self._folder / NAMESERVER).glob(f"{STORE_FILE}*"):
+                path.unlink()
+
     def cut_power(self, name: str) -> None:
         """Turn a replica's host off; a part of what was not synced is lost."""
         self.counts["power cuts"] += 1
         self.hosts[name].has_power = False
+        self.without_power.add(name)
         if name in self.processes:
             self._end(self.processes[name], has_power=False)
         lost = self.disks[name].lose_power(self.random)
@@ -208,8 +268,10 @@ class Cluster:
         self.disks[name].wipe()
 
     def start(self, name: str) -> None:
-        """Start a host and its process, unless it runs."""
+        """Start a host and its process, unless it runs. One that does not stop is killed first."""
         self.hosts[name].has_power = True
+        if name in self.processes and self.processes[name].is_stopping:
+            self.kill(name)
         if name not in self.processes:
             self.trace("start", name)
             if name == NAMESERVER:
@@ -246,7 +308,7 @@ class Cluster:
         for host in self.hosts.values():
             host.set_clock(0, 1.0, self.scheduler.now_ns)
         self.network.heal()
-        for name in REPLICAS:
+        for name in (NAMESERVER, *REPLICAS):
             if self.hosts[name].was_clock_wrong:
                 self.kill(name)
         for name in (NAMESERVER, *REPLICAS):

@@ -19,23 +19,23 @@ from typing import Any
 
 import litemq.client.cluster.engine  # noqa: F401  loaded before its clocks are replaced
 from litemq.clock import SystemClock
-from litemq.errors import LiteMQError
 from litemq.nameserver.cluster_store import embedded_groups
 from litemq.nameserver.cluster_store.group_file import GroupFile
 from litemq.server.broker_config import BrokerConfig
 from litemq.server.heap import trim_heap
 from litemq.server.replica import directory
+from litemq.storage import maintenance
 from litemq.storage.config import StoreConfig
 from litemq.storage.files.lock import DirectoryLock
-from litemq.storage.replica_store import ReplicaStore
 from support.schedules.primitives import scheduled_modules
 from support.sim.process import PROCESS
 from support.sim.scheduler import SimulationScheduler
+from support.sim.watched_store import CHECKED_READS, WatchedCopy, WatchedStore
 
 __all__ = ["SEGMENT_BYTES", "simulated_environment"]
 
 SEGMENT_BYTES = 69_632
-_MAX_RECORD_BYTES = 4096
+_RETENTION_INTERVAL_S = 1
 
 
 class _NoLock:
@@ -51,26 +51,12 @@ class _NoLock:
 def _store_config(config: BrokerConfig) -> StoreConfig:
     """Return the settings of a small store."""
     return StoreConfig(
-        segment_bytes=config.file_size, max_record_bytes=config.max_record_bytes, index_slots=50, index_entries=400
+        segment_bytes=config.file_size,
+        max_record_bytes=config.max_record_bytes,
+        index_slots=50,
+        index_entries=400,
+        max_log_bytes=config.max_log_bytes,
     )
-
-
-class _WatchedStore(ReplicaStore):
-    """A store that its process is known to have. An acknowledgement asks for ``lease_refusal``."""
-
-    def _open_as_follower(self) -> None:
-        super()._open_as_follower()
-        process = PROCESS.get()
-        if process is not None:
-            process.store = self
-
-    @property
-    def lease_refusal(self) -> LiteMQError | None:
-        refusal = super().lease_refusal
-        process = PROCESS.get()
-        if refusal is None and process is not None:
-            process.on_ack(self.last_epoch)
-        return refusal
 
 
 class _WatchedGroupFile(GroupFile):
@@ -149,7 +135,11 @@ def simulated_environment(scheduler: SimulationScheduler, seed: int) -> Iterator
     replace(SystemClock, "elapsed_ns", elapsed_ns)
     replace(SystemClock, "wall_ms", wall_ms)
     replace(directory, "store_config", _store_config)
-    replace(directory, "ReplicaStore", _WatchedStore)
+    replace(directory, "ReplicaStore", WatchedStore)
+    replace(directory, "LogCopy", WatchedCopy)
+    replace(maintenance, "_RETENTION_INTERVAL_S", _RETENTION_INTERVAL_S)
+    for view, read, checked in CHECKED_READS:
+        replace(view, read, checked)
     replace(embedded_groups, "GroupFile", _WatchedGroupFile)
     before = random.getstate()
     random.seed(seed)

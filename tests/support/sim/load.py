@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from litemq.client.async_client import AsyncClient
-from litemq.client.config import DurabilityName
+from litemq.client.config import DurabilityName, ReadFrom
 from litemq.client.messages.message import Message
 from litemq.errors import LiteMQError, SendOutcomeUnknownError
+from litemq.storage.state import QueueKey
 from support.history import History, Name, Position
 from support.sim.cluster import CLIENTS, URL, Cluster
 
@@ -21,6 +22,8 @@ LEVELS: Final[tuple[DurabilityName, ...]] = ("memory", "disk", "replicas")
 _GROUP: Final = "consumers"
 _QUEUES: Final = 2
 _KEYS: Final = 2
+_MOST_IN_FLIGHT: Final = (1, 3, 8)  # of a key
+_BODIES: Final = (20, 200, 2000)
 
 
 @dataclass
@@ -35,7 +38,13 @@ class Load:
     is_stopping: bool = False
     consumer: asyncio.Task[None] = field(init=False)
 
-    def client(self, name: str) -> AsyncClient:
+    def __post_init__(self) -> None:
+        self.replica_ack: Literal["memory", "disk"] = "memory" if self.random.random() < 0.2 else "disk"
+        self._read_from: ReadFrom = "replica" if self.random.random() < 0.5 else "master"
+        # Retention drops what is more than a segment.
+        self._bodies = _BODIES if self.cluster.max_log_bytes is None else (2000, 3500)
+
+    def client(self, name: str, read_from: ReadFrom = "master") -> AsyncClient:
         """Return a client with short timeouts."""
         return AsyncClient(
             URL,
@@ -45,6 +54,7 @@ class Load:
             delivery_timeout_ms=6_000,
             fetch_wait_ms=1_000,
             shutdown_timeout_ms=1_000,
+            read_from=read_from,
         )
 
     async def create_topic_as_client(self) -> None:
@@ -56,7 +66,7 @@ class Load:
         async with self.client("creator") as mq:
             while True:
                 try:
-                    await mq.admin.create_topic(TOPIC, queues=_QUEUES)
+                    await mq.admin.create_topic(TOPIC, queues=_QUEUES, replica_ack=self.replica_ack)
                 except LiteMQError as error:
                     self.cluster.trace("no topic", repr(error))
                     await asyncio.sleep(0.2)
@@ -73,26 +83,33 @@ class Load:
     # Sending --------------------------------------------------------------------------------------
 
     async def _produce(self, producer: int) -> None:
-        """Send from several tasks; each awaits its sends and sends with its own key."""
-        pauses = self.random.choice([0.1, 0.3, 0.6])
+        """Send from several tasks, each with its own key."""
+        pause = self.random.choice([0.3, 0.6, 1.2])
         async with self.client(f"producer-{producer}") as mq, asyncio.TaskGroup() as tasks:
             for key in range(_KEYS):
-                tasks.create_task(self._send_all(mq, producer, key, pauses))
+                tasks.create_task(self._send_all(mq, producer, key, pause, self.random.choice(_MOST_IN_FLIGHT)))
 
-    async def _send_all(self, mq: AsyncClient, producer: int, key: int, pause: float) -> None:
-        number = key
-        while not self.is_stopping:
-            await self.send(mq, Name(producer, f"k{key}" if key else "", number))
-            number += _KEYS
-            await asyncio.sleep(self.random.expovariate(1 / pause))
+    async def _send_all(self, mq: AsyncClient, producer: int, key: int, pause: float, most: int) -> None:
+        """Send until the load ends, up to ``most`` messages at a time."""
+        free, number = asyncio.Semaphore(most), key
+        async with asyncio.TaskGroup() as tasks:
+            while not self.is_stopping:
+                for _ in range(burst := self.random.randint(1, most)):
+                    await free.acquire()
+                    sending = tasks.create_task(self.send(mq, Name(producer, f"k{key}" if key else "", number)))
+                    sending.add_done_callback(lambda _: free.release())
+                    number += _KEYS
+                await asyncio.sleep(self.random.expovariate(1 / pause) * burst)
 
     async def send(self, mq: AsyncClient, name: Name) -> bool:
         """Send a message and record the outcome; return whether it was acknowledged."""
         counts = self.cluster.counts
         self.history.begin(name)
-        body = name.to_bytes() + b" " * self.random.choice([20, 200, 2000])
+        body = name.to_bytes() + b" " * self.random.choice(self._bodies)
         try:
-            receipt = await mq.send(TOPIC, body, ordering_key=name.key, durability=LEVELS[name.producer])
+            receipt = await mq.send_nowait(
+                TOPIC, body, keys=[f"n{name.number % 7}"], ordering_key=name.key, durability=LEVELS[name.producer]
+            )
         except LiteMQError as error:
             counts["failed sends"] += 1
             self.cluster.trace("failed", name, type(error).__name__)
@@ -117,7 +134,7 @@ class Load:
 
     async def _read(self) -> None:
         """Read from the beginning, and again after an error, until the load ends."""
-        async with self.client("reader") as mq:
+        async with self.client("reader", self._read_from) as mq:
             while not self.is_stopping:
                 await self._read_for(mq, self.random.uniform(1, 8))
 
@@ -126,6 +143,7 @@ class Load:
             async with asyncio.timeout(seconds), mq.reader(TOPIC) as reader:
                 async for message in reader:
                     self.seen.append(_seen(message))
+                    self.cluster.counts[f"read from {self._read_from}"] += 1
         except TimeoutError:
             pass
         except LiteMQError as error:
@@ -148,10 +166,25 @@ class Load:
                     life += 1
                     await asyncio.sleep(0.2)
 
+    def is_dropped(self, position: Position) -> bool:
+        """Return whether retention has dropped the message at ``position``."""
+        name = self.cluster.master
+        store = self.cluster.processes[name].store if name is not None else None
+        topic = store.state.topic(TOPIC) if store is not None else None
+        if store is None or topic is None:
+            return False
+        _, queue, offset = position
+        return offset < store.state.start_offsets.get(QueueKey(topic.topic_id, queue), 0)
+
+    @property
+    def stored(self) -> set[Name]:
+        """The messages in the log that retention has not dropped meanwhile."""
+        return {name for name, position in self.history.log if not self.is_dropped(position)}
+
     @property
     def is_consumed(self) -> bool:
         """Whether the group has received all that is in the log."""
-        return not {name for name, _ in self.history.log} - self.history.seen_by(_GROUP).keys()
+        return not self.stored - self.history.seen_by(_GROUP).keys()
 
     async def read_log(self) -> None:
         """Read the whole topic as it is now."""

@@ -4,43 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import permutations
+from typing import Final
 
 from support.sim.cluster import CLIENTS, NAMESERVER, REPLICAS, Cluster
 
 __all__ = ["Nemesis"]
 
+_KINDS: Final = (  # each is a method of ``Nemesis``
+    "kill",
+    "kill",
+    "cut_power",
+    "cut_power",
+    "cut_all_power",
+    "isolate",
+    "isolate",
+    "isolate_master",
+    "cut_one_way",
+    "cut_off_clients",
+    "slow_down",
+    "pause",
+    "restart_nameserver",
+    "reset_connections",
+    "set_clock",
+    "set_nameserver_clock",
+    "cut_nameserver_power",
+    "stop",
+    "stop",
+    "switch",
+    "switch",
+    "wipe",
+    "wipe",
+)
+
 
 class Nemesis:
     """Disturbs a cluster for a while; ``Cluster.heal`` then repairs what it broke."""
 
-    def __init__(self, cluster: Cluster, chosen: random.Random) -> None:
+    def __init__(self, cluster: Cluster, chosen: random.Random, only: Sequence[str] = ()) -> None:
+        """``only`` names the kinds of faults; by default, the seed chooses them."""
         self._cluster = cluster
         self._random = chosen
         self._has_wiped = False
         self._pause_s = chosen.choice([0.3, 0.8, 1.5])
         self._repairs: list[asyncio.Task[None]] = []
-        everything: list[Callable[[], Awaitable[None]]] = [
-            self._kill,
-            self._kill,
-            self._cut_power,
-            self._cut_power,
-            self._cut_all_power,
-            self._isolate,
-            self._isolate,
-            self._isolate_master,
-            self._cut_one_way,
-            self._cut_off_clients,
-            self._slow_down,
-            self._pause,
-            self._restart_nameserver,
-            self._reset_connections,
-            self._set_clock,
-            self._wipe,
-        ]
-        count = chosen.randint(2, len(everything))
-        self._kinds = chosen.sample(everything, count)  # a seed has a part of the kinds, so more of each
+        # A seed has a part of the kinds, so more of each.
+        kinds = only or chosen.sample(_KINDS, chosen.randint(2, len(_KINDS)))
+        self._kinds: list[Callable[[], Awaitable[None]]] = [getattr(self, f"_{kind}") for kind in kinds]
 
     async def run(self, seconds: float) -> None:
         """Disturb the cluster for ``seconds``."""
@@ -129,6 +140,18 @@ class Nemesis:
         self._cluster.kill(NAMESERVER)
         self._later(self._random.choice([0.01, 1.0, 3.0]), lambda: self._cluster.start(NAMESERVER))
 
+    async def _cut_nameserver_power(self) -> None:
+        self._cluster.cut_nameserver_power()
+        self._later(self._random.choice([0.01, 1.0, 3.0]), lambda: self._cluster.start(NAMESERVER))
+
+    async def _stop(self) -> None:
+        name = self._victim()
+        self._cluster.stop(name)
+        self._later(self._random.choice([0.1, 1.0, 3.0]), lambda: self._cluster.start(name))
+
+    async def _switch(self) -> None:
+        self._cluster.switch()
+
     async def _reset_connections(self) -> None:
         self._cluster.counts["lost connections"] += 1
         for _ in range(self._random.choice([1, 3])):
@@ -138,6 +161,12 @@ class Nemesis:
         error_ms = self._random.choice([-3_600_000, -100, 0, 100, 400, 3_600_000])
         rate = self._random.choice([0.5, 0.9, 1.0, 1.0, 1.1, 2.0])
         self._cluster.set_clock(self._random.choice(REPLICAS), error_ms, rate)
+
+    async def _set_nameserver_clock(self) -> None:
+        """Set it wrong otherwise than a replica's: then no replica has its time."""
+        error_ms = self._random.choice([-7_200_000, -300, 0, 300, 7_200_000])
+        rate = self._random.choice([0.5, 0.9, 1.0, 1.0, 1.1, 2.0])
+        self._cluster.set_clock(NAMESERVER, error_ms, rate)
 
     async def _wipe(self) -> None:
         """Replace a disk by an empty one, once: a level-3 message survives the loss of one disk."""

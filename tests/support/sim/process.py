@@ -23,6 +23,7 @@ class Host:
         self.wall_error_ms = 0
         self.clock_rate = 1.0
         self.was_clock_wrong = False
+        self.slowest_rate = self.fastest_rate = 1.0
         self._read_at = self._elapsed_ns = 0
 
     def set_clock(self, wall_error_ms: int, rate: float, now_ns: int) -> None:
@@ -30,6 +31,7 @@ class Host:
         self.elapsed_ns(now_ns)
         self.wall_error_ms, self.clock_rate = wall_error_ms, rate
         self.was_clock_wrong = self.was_clock_wrong or bool(wall_error_ms) or rate != 1
+        self.slowest_rate, self.fastest_rate = min(self.slowest_rate, rate), max(self.fastest_rate, rate)
 
     def elapsed_ns(self, now_ns: int) -> int:
         """Return the clock of elapsed time, which never goes back."""
@@ -49,9 +51,13 @@ class Process:
         self.name = name
         self.is_alive = True
         self.is_paused = False
+        self.is_stopping = False
+        self.stop: Callable[[], object] = lambda: None
         self.deferred: list[asyncio.Handle] = []  # callbacks that were due during a pause
         self.on_end: list[Callable[[], object]] = []  # what the kernel would do: close files
         self.on_ack: Callable[[int], object] = lambda _epoch: None  # of the epoch that acknowledges
+        self.on_fault: Callable[[str], object] = lambda _fault: None
+        self.on_copy: Callable[[], object] = lambda: None  # of a master's log, which is complete
         self.store: ReplicaStore | None = None
         self.task: asyncio.Task[None] | None = None
 

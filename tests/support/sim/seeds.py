@@ -7,7 +7,7 @@ import logging
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +18,13 @@ __all__ = ["play", "totals"]
 _IN_MEMORY: Final = Path("/dev/shm")  # noqa: S108  its files are in a folder with a random name
 
 
-def play(seed: int) -> Outcome:
-    """Play ``seed``."""
+def play(seed: int, kinds: Sequence[str] = ()) -> Outcome:
+    """Play ``seed``, with the given ``kinds`` of faults or those that the seed chooses."""
     parent = _IN_MEMORY if _IN_MEMORY.is_dir() else None
     folder = Path(tempfile.mkdtemp(prefix="litemq-simulation-", dir=parent))
     was_disabled, logging.root.manager.disable = logging.root.manager.disable, logging.CRITICAL
     try:
-        return simulate(seed, folder)
+        return simulate(seed, folder, kinds)
     finally:
         logging.root.manager.disable = was_disabled
         shutil.rmtree(folder)
