@@ -56,6 +56,13 @@ def test_the_environment_sets_flags_too() -> None:
     assert len(json.loads(result.stdout)["figures"]["slow"]["runs"]) == 4
 
 
+def test_figures_that_are_left_out_are_named_on_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_module, "load_notes", lambda _name: ["with etcd: pip install 'litemq[etcd]'"])
+    result = RUNNER.invoke(app, ["bench", "suite", "format", "--format", "json"])
+    assert result.stderr.split("\n")[-2:] == ["not measured: with etcd: pip install 'litemq[etcd]'", ""]
+    assert set(json.loads(result.stdout)["figures"]) == {"fast", "slow"}
+
+
 def test_check_exits_with_1_and_names_what_was_missed() -> None:
     result = RUNNER.invoke(app, ["bench", "suite", "format", "--check"])
     assert result.exit_code == 1
