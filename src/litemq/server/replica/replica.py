@@ -49,6 +49,14 @@ class _Role(NamedTuple):
     is_master: bool
     address: tuple[str, int] | None
 
+    def replaces(self, role: _Role | None) -> bool:
+        """Return whether ``role`` ends for this one.
+
+        A NameServer that was started again may not know the address of the master yet.
+        """
+        knows_less = role is not None and self == role._replace(address=None) and not self.is_master
+        return self != role and not knows_less
+
 
 async def run_replica(
     config: BrokerConfig,
@@ -190,7 +198,7 @@ class _Replica:
                     role = task = None
                 view = self._link.view
                 wanted = self._wanted(view) if view is not None else None
-                if view is not None and wanted is not None and wanted != role:
+                if view is not None and wanted is not None and wanted.replaces(role):
                     if task is not None:
                         await _ended(task)
                     role, task = wanted, self._begin(wanted, view)
@@ -208,9 +216,8 @@ class _Replica:
                 return _Role(view.epoch, is_master=True, address=None)
             return _Role(view.epoch, is_master=False, address=None)  # it was restarted: it waits for an election
         master = next((each for each in view.replicas if each.store_id == view.holder), None)
-        if master is None:
-            return None  # its report has not reached the NameServer yet
-        return _Role(view.epoch, is_master=False, address=(master.host, master.port))
+        address = (master.host, master.port) if master is not None else None
+        return _Role(view.epoch, is_master=False, address=address)
 
     def _begin(self, role: _Role, view: ReplicaGroup) -> asyncio.Task[None] | None:
         config, store = self._config, self.directory.store

@@ -167,7 +167,7 @@ async def test_a_replica_without_a_master_opens_a_directory_that_a_copy_has_clos
     replica = _Replica(_config(tmp_path), BrokerClock(SystemClock()), lambda _epoch: None, DISK)
     await replica.directory.open()
     await replica.directory.close()
-    replica._link._on_view(ReplicaGroup(epoch=1))
+    replica._link._on_view(replica._link._lines[0], ReplicaGroup(epoch=1))
     roles = asyncio.create_task(replica._take_roles())
     try:
         await eventually(lambda: replica.directory.store is not None)

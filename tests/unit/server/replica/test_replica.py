@@ -19,6 +19,7 @@ from litemq.proto.wire_pb2 import ListTopicsRequest, Opcode, PullRequest, SendRe
 from litemq.server.broker import run_broker
 from litemq.server.broker_config import BrokerConfig
 from litemq.server.replica.hand_over import HandOver
+from litemq.server.replica.replica import _Role
 from support.name_processes import running_nameserver
 from support.on_loop import on_loop
 from support.replica_views import master_of, wait_master
@@ -193,3 +194,16 @@ async def test_a_client_reads_from_a_replica(tmp_path: Path) -> None:
 def test_replication_is_refused_unless_asked_for() -> None:
     with pytest.raises(UnsupportedFeatureError, match="--experimental"):
         BrokerConfig(replicas=3)
+
+
+def test_a_follower_keeps_its_master_while_a_nameserver_does_not_know_the_address() -> None:
+    follower = _Role(2, is_master=False, address=("h", 1))
+    waiting = _Role(2, is_master=False, address=None)
+    assert follower.replaces(None)
+    assert waiting.replaces(None)
+    assert follower.replaces(waiting)
+    assert not waiting.replaces(follower)
+    assert not follower.replaces(follower)
+    assert follower._replace(address=("h", 2)).replaces(follower)
+    assert waiting._replace(epoch=3).replaces(follower)
+    assert waiting.replaces(_Role(2, is_master=True, address=None))
