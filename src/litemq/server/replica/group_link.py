@@ -51,7 +51,6 @@ class GroupLink:
     def __init__(self, nameservers: Iterable[tuple[str, int]], report: Callable[[], ReplicaReport]) -> None:
         self._lines = [_Line(host, port, report, self._on_view) for host, port in nameservers]
         self._changed = asyncio.Event()
-        self._store = b""  # the cluster store that the facts are from
         self._conflict: ConfigurationError | None = None
         self._has_conflict = asyncio.Event()
         self.has_role = False  # set by the owner: a wrong NameServer does not stop a replica that serves
@@ -77,8 +76,9 @@ class GroupLink:
             await asyncio.wait([*lines, conflict])
 
     def _on_view(self, line: _Line, view: ReplicaGroup) -> None:
-        self._store = self._store or view.store
-        if view.store and view.store != self._store:
+        line.store = view.store or line.store  # that of a NameServer that was started again may differ
+        stores = {each.store for each in self._lines if each is not line and each.store and not each.refusal}
+        if view.store and stores and view.store not in stores:
             line.refuse(
                 "it keeps the facts of groups in another store than the other NameServers: run several NameServers "
                 "with store_kind=etcd and the same etcd"
@@ -156,6 +156,7 @@ class _Line:
         self._on_view = on_view
         self._logged = ""
         self.peer: Peer | None = None
+        self.store = b""  # the cluster store that its facts are from
         self.refusal = ""  # why nothing that it says counts
 
     @property

@@ -116,5 +116,7 @@ async def test_a_replica_that_serves_ignores_a_nameserver_with_other_facts(monke
     await eventually(lambda: link.view is not None and link.view.epoch == 1)
     reports.stores[2] = b"one"  # it was started again, with the right store
     await eventually(lambda: link.view is not None and link.view.epoch == 2)
+    reports.stores |= {1: b"three", 2: b"three", 3: b"three"}  # all were started again, with a new store
+    await eventually(lambda: not any(line.refusal for line in link._lines) and link._lines[0].store == b"three")
     running.cancel()
     await asyncio.wait([running])
