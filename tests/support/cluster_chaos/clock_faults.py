@@ -67,7 +67,8 @@ class ClockFaults:
             self._site.clocks[target.name].set(error.ahead_ms, error.rate)
             if is_restarted:
                 target.restart()
-        yield f"{' '.join(each.name for each in targets)}: {error}{', restarted' if is_restarted else ''}"
+        text = f"{' '.join(each.name for each in targets)}: {error}{', restarted' if is_restarted else ''}"
+        yield text if targets else ""
         for target in targets:
             self._site.clocks[target.name].set_right()
             if target.is_running:
