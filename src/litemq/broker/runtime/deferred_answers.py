@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 
 from litemq.broker.runtime.caller import Caller
-from litemq.errors import LiteMQError, StoreFailedError
+from litemq.errors import LiteMQError, NotConfirmedError, StoreFailedError
 from litemq.errors.detached import detached
 from litemq.net.frame import Frame
 from litemq.storage.log.flush import OnFlushed
@@ -34,14 +34,23 @@ class DeferredAnswers:
 
     def later(self, caller: Caller, frame: Frame, work: Awaitable[tuple[bytes, bytes]]) -> None:
         """Answer with the header and the attachment that ``work`` returns, or with its error."""
-        self.in_background(_answer(caller, frame, work))
+        task = asyncio.get_running_loop().create_task(_answer(caller, frame, work))
+        self._tasks.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled():
+                reason = "this broker stopped before it answered: a change may last, or be lost"
+                caller.refuse(frame, NotConfirmedError(reason))
+
+        task.add_done_callback(ended)
 
     def look_up(self, caller: Caller, frame: Frame, look: Callable[[], tuple[bytes, bytes]]) -> None:
         """Answer with the result of ``look``. It runs in a thread, so it may wait for the disk."""
         self.later(caller, frame, asyncio.get_running_loop().run_in_executor(self.lookups, look))
 
     def close(self) -> None:
-        """Cancel all work. Waiting callers get an error when their connection ends."""
+        """Cancel all work. Waiting callers get a ``NotConfirmedError``."""
         for task in self._tasks:
             task.cancel()
         self.lookups.shutdown(wait=False, cancel_futures=True)

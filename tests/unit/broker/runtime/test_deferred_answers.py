@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from litemq.broker.runtime.deferred_answers import DeferredAnswers, answer_when_safe
-from litemq.errors import InvalidArgumentError, LiteMQError, StoreFailedError
+from litemq.errors import InvalidArgumentError, LiteMQError, NotConfirmedError, StoreFailedError
 from litemq.net.connection import Bytes
 from litemq.net.frame import Frame
 from support.callers import running_broker
@@ -93,5 +93,19 @@ def test_an_answer_waits_until_the_log_is_confirmed(tmp_path: Path) -> None:
             answer_when_safe(store, caller, FRAME, store.log_end, b"done")
             assert await _until_answered(caller) == b"done"
             assert store.confirm_offset >= store.log_end
+
+    asyncio.run(main())
+
+
+def test_close_answers_requests_whose_work_it_cancels() -> None:
+    async def main() -> None:
+        caller, answers = _Caller(), DeferredAnswers()
+        for _ in range(2):
+            answers.later(caller, FRAME, asyncio.get_running_loop().create_future())
+        await asyncio.sleep(0)
+        answers.later(caller, FRAME, asyncio.get_running_loop().create_future())  # not begun yet
+        answers.close()
+        for _ in range(3):
+            assert isinstance(await _until_answered(caller), NotConfirmedError)
 
     asyncio.run(main())
