@@ -149,12 +149,28 @@ class ReplicaStore(DiskStore):
             OffsetOutOfRangeError: ``offset`` is inside a record.
         """
         try:
-            return read_chunk(self._log, self._parts.files.epochs.entries, offset, max_bytes)
+            return self._read_chunk(offset, max_bytes)
         except CorruptStoreError:
-            self._log_repair.note(offset)
+            self._log_repair.note(offset)  # it reads the segment
             raise
+
+    def _read_chunk(self, offset: int, max_bytes: int) -> Chunk:
+        try:
+            return read_chunk(self._log, self._parts.files.epochs.entries, offset, max_bytes)
         except OSError as error:
             raise StorageError(f"cannot read the log at offset {offset}: {error}") from error
+
+    def read_hot_chunk(self, offset: int, max_bytes: int) -> Chunk | None:
+        """Read as ``read_chunk`` does if that takes no time.
+
+        Return ``None`` if it needs the disk, or if the record at ``offset`` is damaged.
+        """
+        if not self.is_hot(offset):
+            return None
+        try:
+            return self._read_chunk(offset, max_bytes)
+        except CorruptStoreError:
+            return None
 
     def read_cold_chunk(self, offset: int, max_bytes: int) -> asyncio.Future[Chunk]:
         """Read as ``read_chunk`` does, in a thread. Only for the event loop."""

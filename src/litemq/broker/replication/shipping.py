@@ -313,15 +313,15 @@ class Shipping:
             if self._is_to_wait(session):
                 return
             max_bytes = min(max(session.waiting[0][1].max_bytes, 1), _MAX_CHUNK_BYTES)
-            if not store.is_hot(session.shipped):
+            try:
+                chunk = store.read_hot_chunk(session.shipped, max_bytes)
+            except LiteMQError as error:
+                self._refuse(session, error)
+                return
+            if chunk is None:
                 session.is_reading = True
                 reading = store.read_cold_chunk(session.shipped, max_bytes)
                 reading.add_done_callback(lambda done: self._on_read(session, done))
-                return
-            try:
-                chunk = store.read_chunk(session.shipped, max_bytes)
-            except LiteMQError as error:
-                self._refuse(session, error)
                 return
             self._answer(session, chunk)
 

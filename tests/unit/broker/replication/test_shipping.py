@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from litemq.errors import (
     LogDivergedError,
     NotMasterError,
     OverloadedError,
+    RemoteError,
     StorageError,
     StoreFailedError,
 )
@@ -34,8 +36,10 @@ from litemq.storage import replica_store
 from litemq.storage.config import StoreConfig
 from litemq.storage.log.chunks import Chunk
 from litemq.storage.log_copy import LogCopy
+from litemq.storage.log_repair import LogRepair
 from litemq.storage.replica_store import ReplicaStore
 from litemq.types import Record
+from support.damage import damage_log
 from support.on_loop import on_loop
 from support.quick_disk import QuickDisk
 from support.replica_group import GROUP, all_have, following, serving
@@ -300,6 +304,29 @@ async def test_a_read_that_fails_ends_the_session(tmp_path: Path, monkeypatch: p
                 await master.follow(b)
             assert not master.shipping.followers
         a.stop_writing(LEFT)
+    _close(a, b)
+
+
+@on_loop
+async def test_damage_of_a_recent_record_is_searched_for_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = _open(tmp_path, "a", "b")
+    threads: list[int] = []
+    note = LogRepair.note
+
+    def noting(repair: LogRepair, offset: int) -> None:
+        threads.append(threading.get_ident())
+        note(repair, offset)
+
+    monkeypatch.setattr(LogRepair, "note", noting)
+    async with serving(a, [b]) as master:
+        end = _send(a, b"one")
+        damage_log(tmp_path / "a", end - 20)
+        with pytest.raises(RemoteError, match="is damaged"):
+            await master.follow(b)
+    assert threads
+    assert threading.get_ident() not in threads
     _close(a, b)
 
 
