@@ -99,7 +99,7 @@ class ReplicaStore(DiskStore):
     @property
     def last_epoch(self) -> int:
         """The epoch of the last record, 0 if there is none."""
-        return self._parts.files.epoch.number
+        return self._parts.files.last_epoch
 
     @property
     def begun_epoch(self) -> int:

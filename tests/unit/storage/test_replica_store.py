@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from litemq.clock import FakeClock
 from litemq.errors import (
+    DiskFullError,
     InvalidArgumentError,
     LogDivergedError,
     NotConfirmedError,
@@ -19,10 +21,12 @@ from litemq.errors import (
 )
 from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Control
+from litemq.storage.files.disk import OpenFile
 from litemq.storage.log.reader import read_log
 from litemq.storage.projections.replay import decode_controls
 from litemq.storage.replica_store import ReplicaStore
 from litemq.types import Record
+from support.quick_disk import QuickDisk
 from support.replicas import assert_same, confirm_all, open_replica, ship
 from support.stores import CONFIG, read_bodies, rows_of
 
@@ -479,3 +483,35 @@ def test_retention_repeats_no_crossing_that_waits_for_its_confirmation(tmp_path:
     master._maintenance.take_marks()
     assert master._log.start > 0
     master.abandon()
+
+
+class _FullLog(QuickDisk):
+    """A disk that refuses writes to the log while ``is_full``."""
+
+    is_full = False
+
+    def pwrite(self, file: OpenFile, data: memoryview, offset: int) -> int:
+        if self.is_full and file.path.parent.name == "commitlog":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().pwrite(file, data, offset)
+
+
+def test_an_epoch_whose_first_write_failed_has_no_record(tmp_path: Path) -> None:
+    disk = _FullLog()
+    master, follower = _master(tmp_path / "a"), open_replica(tmp_path / "b", CONFIG, FakeClock(), disk)
+    _send(master, b"one")
+    ship(master, follower, 5000)
+    master.stop_writing(LEFT)
+    other = open_replica(tmp_path / "c", CONFIG, FakeClock())
+    ship(master, other, 5000)
+    other.begin_writing(3)
+    disk.is_full = True
+    with pytest.raises(DiskFullError):
+        ship(other, follower, 5000)
+    assert follower.last_epoch == 1
+    disk.is_full = False
+    master.begin_writing(2)  # its log is another one
+    ship(master, follower, 5000)
+    assert (follower.last_epoch, [epoch.number for epoch in follower.epochs]) == (2, [1, 2])
+    for store in (master, other, follower):
+        store.abandon()

@@ -191,6 +191,7 @@ class LogDirectory:
 
     def begin_epoch(self, number: int, start_offset: int, host: str = "") -> None:
         """Note durably that the next record, at ``start_offset``, is the first of an epoch."""
+        self.epochs.hide(self.log.end)  # a write that failed has left an epoch without a record
         self.epoch = self.epochs.begin(start_offset, host, at_least=number)
         self.begun_epoch = max(self.begun_epoch, number)
 
@@ -204,14 +205,20 @@ class LogDirectory:
         begin, columns = window
         self.log.check_next(begin, int(columns.starts[-1] + columns.sizes[-1]))
         epoch = int(columns.header["epoch"][0])
-        if epoch < self.epoch.number:
-            raise RecordFormatError("stale epoch", 0, f"{epoch} after {self.epoch.number}")
-        if epoch > self.epoch.number:
+        last = self.last_epoch
+        if epoch < last:
+            raise RecordFormatError("stale epoch", 0, f"{epoch} after {last}")
+        if epoch > last:
             self.begin_epoch(epoch, begin)
         offsets = columns.starts + begin
         dirty = self.log.write(columns.buffer, columns.starts, columns.sizes, offsets, from_reserve=True)
         self.store_timestamp = max(self.store_timestamp, int(columns.header["store_timestamp"][-1]))
         return dirty
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last record, 0 if there is none."""
+        return self._epoch_at(self.log.end)
 
     def _epoch_at(self, offset: int) -> int:
         """Return the epoch of the last record before ``offset``."""
