@@ -15,6 +15,7 @@ from litemq.errors import (
     LogDivergedError,
     NotConfirmedError,
     StorageError,
+    StoreFailedError,
 )
 from litemq.proto.control_pb2 import Control, EpochStarted
 from litemq.storage.batches.batch import control_batch
@@ -226,6 +227,7 @@ class ReplicaStore(DiskStore):
 
         Raises:
             LogDivergedError: Records below the confirm offset would be lost.
+            StoreFailedError: The log could not be cut, such as on a full disk.
         """
         if not self._parts.follows:
             raise InvalidArgumentError("a master's log is not cut: call stop_writing first")
@@ -239,7 +241,12 @@ class ReplicaStore(DiskStore):
         before = self._log.end
         self._stop_threads()
         self._parts.state_writer.close()
-        size = self._parts.files.cut(offset)
+        try:
+            size = self._parts.files.cut(offset)
+        except (StorageError, OSError) as error:
+            self._log.fail(f"the end of the log could not be cut off at {offset}: {error}")
+            self._on_failure(str(self._log.failure))  # the log itself calls nothing now
+            raise StoreFailedError(self._log.failure) from error
         self.bytes_cut += size
         _LOG.warning("the log differs from its master's: cut off %d … %d and kept a copy", offset, before)
         self._open_as_follower()

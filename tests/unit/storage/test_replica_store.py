@@ -18,6 +18,7 @@ from litemq.errors import (
     NotMasterError,
     OffsetOutOfRangeError,
     RecordFormatError,
+    StoreFailedError,
 )
 from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Control
@@ -26,6 +27,7 @@ from litemq.storage.log.reader import read_log
 from litemq.storage.projections.replay import decode_controls
 from litemq.storage.replica_store import ReplicaStore
 from litemq.types import Record
+from support.full_disk import FullDisk
 from support.quick_disk import QuickDisk
 from support.replicas import assert_same, confirm_all, open_replica, ship
 from support.stores import CONFIG, read_bodies, rows_of
@@ -483,6 +485,51 @@ def test_retention_repeats_no_crossing_that_waits_for_its_confirmation(tmp_path:
     master._maintenance.take_marks()
     assert master._log.start > 0
     master.abandon()
+
+
+def test_two_cuts_at_one_offset_keep_both_ends(tmp_path: Path) -> None:
+    follower = open_replica(tmp_path / "follower", CONFIG, FakeClock())
+    first = _master(tmp_path / "a")
+    _send(first, b"one")
+    ship(first, follower, 5000)
+    confirm_all(follower)
+    common, kept = follower.log_end, []
+    for number in range(3):
+        if number < 2:
+            _send(first, b"lost %d" % number)
+        ship(first, follower, 5000)
+        kept.append(bytes(follower._log.read(common, follower.log_end)))
+        follower.cut(common)
+    paths = sorted((tmp_path / "follower").glob("cut-off-*"))
+    assert [path.read_bytes() for path in paths] == kept[:2]  # the third one was kept before
+    for store in (first, follower):
+        store.abandon()
+
+
+def test_a_cut_that_fails_stops_the_store(tmp_path: Path) -> None:
+    disk = FullDisk()
+    store = open_replica(tmp_path, CONFIG, FakeClock(), disk)
+    store.begin_writing(1)
+    _send(store, b"one")
+    confirm_all(store)
+    confirmed = store.confirm_offset
+    _send(store, b"two")
+    store._flusher.wait(store.log_end, 10)
+    store.stop_writing(LEFT)
+    failures: list[str] = []
+    store.on_failure(failures.append)
+    disk.is_full = True
+    with pytest.raises(StoreFailedError, match="could not be cut off"):
+        store.cut(confirmed)
+    assert len(failures) == 1
+    disk.is_full = False
+    store.close()
+    again = open_replica(tmp_path, CONFIG, FakeClock())
+    assert again.log_end > confirmed
+    again.cut(confirmed)
+    confirm_all(again)
+    assert read_bodies(again, "orders") == [b"one"]
+    again.abandon()
 
 
 class _FullLog(QuickDisk):

@@ -260,10 +260,10 @@ class LogDirectory:
         for segment in self.log.segments:
             if segment.end > offset:
                 begin = max(offset, segment.start)
-                tail = segment.read(begin, min(segment.end, self.log.end))
-                if tail:
-                    keep_cut_off(self._disk, self._directory / "commitlog", begin, tail)
-                    size += len(tail)
+                count = min(segment.end, self.log.end) - begin
+                if count > 0:
+                    keep_cut_off(self._disk, self._directory / "commitlog", begin, count, segment.read)
+                    size += count
         return size
 
     def checkpoint(self, *, flushed: int | None = None) -> None:
