@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from litemq.broker.runtime.context import BrokerContext
-from litemq.errors import LiteMQError
+from litemq.errors import CorruptStoreError, LiteMQError
 from litemq.storage.state import QueueKey
 from litemq.storage.state.delivery.tries import WaitingTry
 from litemq.storage.store import Placed
@@ -47,7 +47,15 @@ class RetryScheduler:
         hot: list[Key] = []
         for key in keys:
             (hot if self._store.is_hot(key[0]) else cold).append(key)
-        self._place([due for key in hot if (due := self._read(key)) is not None])
+        found: list[Due] = []
+        for key in hot:
+            try:
+                due = self._read(key)
+            except LiteMQError as error:
+                self._on_unreadable(key, error)
+            else:
+                found += [] if due is None else [due]
+        self._place(found)
         if cold:
             task = asyncio.get_running_loop().create_task(self._place_cold(cold))
             self._reading.add(task)
@@ -57,7 +65,11 @@ class RetryScheduler:
         """Read records that are not in memory in a thread, and append them in batches."""
         together: list[Due] = []
         for key in keys:
-            due = await asyncio.to_thread(self._read, key)
+            try:
+                due = await asyncio.to_thread(self._read, key)
+            except LiteMQError as error:
+                self._on_unreadable(key, error)
+                continue
             if due is not None:
                 together.append(due)
             if sum(len(due[3]) for due in together) >= _TOGETHER_BYTES:
@@ -70,13 +82,20 @@ class RetryScheduler:
         tries = self._store.state.parts.tries
         predecessor, group = tries.moved_to(key[0]), key[1]
         waiting = tries.get(predecessor, group)
-        if waiting is None:
-            return None
-        try:
-            return predecessor, group, waiting, self._store.read_raw(predecessor)
-        except LiteMQError:
-            _LOG.exception("cannot retry for group %r: the message at log offset %d cannot be read", group, predecessor)
-            return None
+        return None if waiting is None else (predecessor, group, waiting, self._store.read_raw(predecessor))
+
+    def _on_unreadable(self, key: Key, error: LiteMQError) -> None:
+        """Try again later, unless the message is damaged and no other replica has it.
+
+        Retention may have moved it meanwhile. Of a new master's log, the end is not confirmed yet.
+        """
+        predecessor, group = key
+        if isinstance(error, CorruptStoreError) and not self._store.is_replicated:
+            _LOG.error(
+                "cannot retry for group %r: the message at log offset %d cannot be read: %s", group, predecessor, error
+            )
+        else:
+            self.wait(predecessor, group, self._clock.wall_ms() + _AGAIN_MS)
 
     def _place(self, due: list[Due]) -> None:
         with self._store.atomically():

@@ -14,8 +14,14 @@ from litemq.proto.wire_pb2 import FailedTry, JoinRequest, Opcode, SettleRequest
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
 from litemq.types import DeadReason, StoredRecord
+from support.broker_group import Group, group_of_three
 from support.callers import Kind, records, running_broker
 from support.leases import Got, Leaser
+from support.on_loop import on_loop
+from support.replica_group import serving
+from support.replicas import open_replica
+from support.stores import CONFIG
+from support.waiting import eventually
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 
@@ -236,3 +242,28 @@ def test_members_fail_tries_without_a_lease(kind: Kind, tmp_path: Path) -> None:
             assert sorted(_ids_and_tries(await ann.ask_for(wait_ms=60_000))) == [("m-0", 2), ("m-2", 2)]
 
     asyncio.run(main())
+
+
+@on_loop
+async def test_a_retry_that_is_due_when_a_master_begins_waits_for_the_confirmation(tmp_path: Path) -> None:
+    async with group_of_three(tmp_path) as group, group.all_follow():
+        ann = Leaser(group.broker)
+        await ann.send(records())
+        failed = await ann.ask_for(wait_ms=60_000)
+        assert await ann.fail(*failed, delay_ms=1000) == []
+    clock = group.clock
+    clock.advance(2)
+    store, *followers = [open_replica(tmp_path / name, CONFIG, clock) for name in "abc"]
+    async with serving(store, followers, epoch=2, clock=clock) as master:
+        again = Group(master, followers, clock)
+        ann = Leaser(again.broker)
+        await again.broker.fire_due()
+        assert store.confirm_offset == 0, "the message cannot be read yet"
+        async with again.all_follow():
+            await eventually(lambda: store.confirm_offset == store.log_end)
+            clock.advance(1)
+            await again.broker.fire_due()
+            assert _ids_and_tries(await ann.ask_for(wait_ms=60_000)) == [("m-0", 2)]
+        again.broker.close()
+    for each in (store, *followers):
+        each.abandon()
