@@ -15,6 +15,8 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
+from support.schedules.processor import on_one_processor
+
 T = TypeVar("T")
 
 _STEP_NS: Final = 5_000
@@ -78,11 +80,12 @@ class Scheduler:
                 self._is_over = True
                 finished.set()
 
-        task = self._add("main", first)
-        self._current = task
-        task.turn.release()
-        finished.wait()
-        self._end_all()
+        with on_one_processor():
+            task = self._add("main", first)
+            self._current = task
+            task.turn.release()
+            finished.wait()
+            self._end_all()
         self._current = None
         failures = [each.failure for each in self._tasks if each.failure is not None]
         if task.failure is not None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Final
 
 from litemq.client.config import ClientConfig
 from litemq.client.engine.engine import Engine
+from litemq.client.entry_points import installed
 from litemq.errors import InvalidArgumentError
 
 __all__ = ["find_engine"]
@@ -19,7 +19,7 @@ _NAMESERVER_PORT: Final = 9876
 def find_engine(url: str) -> Callable[[str, ClientConfig], Engine]:
     """Return the factory of the engine for ``url``."""
     scheme, separator, _ = url.partition("://")
-    engines = {entry.name: entry for entry in entry_points(group=_GROUP)}
+    engines = {entry.name: entry for entry in installed(_GROUP)}
     if not separator or scheme not in engines:
         known = ", ".join(f"{name}://" for name in sorted(engines)) or "none (reinstall litemq)"
         raise InvalidArgumentError(

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
 from litemq.client.config import ClientConfig
+from litemq.client.entry_points import installed
 from litemq.client.messages.message import Message
 from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 
@@ -91,7 +91,7 @@ class Plugins:
         if self._loaded:
             return
         self._loaded = True
-        for entry in entry_points(group=_GROUP):
+        for entry in installed(_GROUP):
             try:
                 made = entry.load()()
                 if not isinstance(made, Plugin):

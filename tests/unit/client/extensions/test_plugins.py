@@ -87,7 +87,7 @@ def test_installed_plugins_are_loaded(monkeypatch: pytest.MonkeyPatch, caplog: p
     monkeypatch.setitem(
         sys.modules, __name__, types.SimpleNamespace(RecordingPlugin=RecordingPlugin)
     )  # pytest does not register test modules
-    monkeypatch.setattr(plugins, "entry_points", lambda group: entries if group == plugins._GROUP else [])
+    monkeypatch.setattr(plugins, "installed", lambda group: entries if group == plugins._GROUP else [])
     found = plugins.Plugins()
     found.load()
     found.load()
