@@ -1,4 +1,6 @@
-"""``replica_ack = memory`` with real replicas: acked messages survive the kill of their master."""
+"""Topic settings of real replicas: messages acked with ``replica_ack = memory`` survive the kill of
+their master, and a topic may need more replicas than its group.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from litemq import AsyncClient
-from litemq.errors import UnsupportedFeatureError
+from litemq.errors import InvalidArgumentError, NotEnoughReplicasError, UnsupportedFeatureError
 from support.on_loop import on_loop
 from support.processes import ServerProcess
 from support.replica_processes import ReplicaProcesses
@@ -37,6 +39,29 @@ async def test_acked_messages_survive_the_kill_of_the_master(tmp_path: Path) -> 
 
 
 @on_loop
+async def test_a_topic_that_needs_three_replicas_refuses_sends_with_two(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        group = ReplicaProcesses(tmp_path, stack)
+        master = await group.wait_master(1)
+        url = f"litemq://{group.nameserver.address}"
+        impatient = AsyncClient(url, request_timeout_ms=5_000, delivery_timeout_ms=5_000)
+        async with AsyncClient(url) as mq, impatient:
+            with pytest.raises(InvalidArgumentError, match="the group has 3 replicas"):
+                await mq.admin.create_topic("payments", min_in_sync=4)
+            made = await mq.admin.create_topic("payments", queues=1, min_in_sync=3)
+            assert made.settings.min_in_sync == 3
+            await mq.send("payments", b"1", durability="replicas")
+            next(replica for replica in group.replicas.values() if replica is not master).kill()
+            await group.wait_master(1, members=2)
+            with pytest.raises(NotEnoughReplicasError, match="min_in_sync of topic 'payments' is 3"):
+                await impatient.send("payments", b"2", durability="replicas")
+            await mq.send("payments", b"2", durability="disk")
+            altered = await mq.admin.alter_topic("payments", min_in_sync=0)
+            assert altered.settings.min_in_sync == 0
+            await mq.send("payments", b"3", durability="replicas")
+
+
+@on_loop
 async def test_a_broker_without_replicas_refuses_the_setting(tmp_path: Path) -> None:
     with (
         ServerProcess("nameserver", tmp_path / "n.log", data_path=tmp_path / "n") as names,
@@ -45,6 +70,8 @@ async def test_a_broker_without_replicas_refuses_the_setting(tmp_path: Path) -> 
         async with AsyncClient(f"litemq://{names.address}") as mq:
             with pytest.raises(UnsupportedFeatureError, match="replica_ack 'memory' is not supported"):
                 await mq.admin.create_topic("orders", replica_ack="memory")
+            with pytest.raises(UnsupportedFeatureError, match="min_in_sync 2 is not supported"):
+                await mq.admin.create_topic("orders", min_in_sync=2)
             await mq.admin.create_topic("orders")
             with pytest.raises(UnsupportedFeatureError):
                 await mq.admin.alter_topic("orders", replica_ack="memory")

@@ -18,6 +18,7 @@ class BrokerLimits:
 
     auto_create_topics: bool = False
     default_queues: int = 4
+    replicas: int = 1  # of the broker's group
 
     # Sending. If more bytes than this wait for the disk of this broker, it refuses sends.
     max_unconfirmed_bytes: int = 128 << 20

@@ -57,6 +57,7 @@ class AsyncAdmin(GroupAdmin):
         max_checks: int | None = None,
         visibility: VisibilityChoice = "confirmed",
         replica_ack: ReplicaAckChoice = "disk",
+        min_in_sync: int = 0,
     ) -> TopicInfo:
         """Create a topic. Creating it again with the same settings changes nothing.
 
@@ -84,6 +85,9 @@ class AsyncAdmin(GroupAdmin):
                 by another.
             replica_ack: In a replicated group, a message of durability ``replicas`` is acknowledged
                 when each replica in sync has it on ``disk``, or in ``memory``.
+            min_in_sync: In a replicated group, the least number of replicas in sync with which a
+                message of durability ``replicas`` is acknowledged. The setting of the group
+                counts, too, if it is higher.
 
         Returns:
             The topic, its queues and its settings.
@@ -103,6 +107,7 @@ class AsyncAdmin(GroupAdmin):
             retention,
             visibility,
             replica_ack,
+            min_in_sync,
         )
         if not isinstance(queues, int) or not 1 <= queues <= 100_000:
             raise InvalidArgumentError(f"queues={queues!r}: choose 1 … 100000")
@@ -126,6 +131,7 @@ class AsyncAdmin(GroupAdmin):
         compatibility: CompatibilityChoice | None = None,
         visibility: VisibilityChoice | None = None,
         replica_ack: ReplicaAckChoice | None = None,
+        min_in_sync: int | None = None,
     ) -> TopicInfo:
         """Change the named settings of a topic on all its brokers. Other settings stay unchanged.
 
@@ -136,7 +142,7 @@ class AsyncAdmin(GroupAdmin):
             ttl, retention, max_backlog, when_full: As in ``create_topic``.
             archived, archive_wait: As in ``create_topic``.
             check_after, check_every, max_checks: As in ``create_topic``.
-            visibility, replica_ack: As in ``create_topic``.
+            visibility, replica_ack, min_in_sync: As in ``create_topic``.
             schema: The JSON schema of the bodies. ``mq.topic`` sets it from a type.
             compatibility: With ``backward``, a new schema must accept all messages of the earlier
                 ones. ``none`` accepts any.
@@ -164,6 +170,7 @@ class AsyncAdmin(GroupAdmin):
             compatibility,
             visibility,
             replica_ack,
+            min_in_sync,
         )
         return await self._engine.alter_topic(check_name(topic), changes)
 

@@ -30,7 +30,6 @@ from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.election import MAX_CLOCK_DEVIATION_MS, NoMaster, Obstacle, elect_master
 from litemq.nameserver.operator_requests import OperatorRequests
 from litemq.nameserver.reported_group import (
-    MAX_REPLICAS,
     Caller,
     ReportedGroup,
     ReportedReplica,
@@ -49,7 +48,7 @@ from litemq.proto.wire_pb2 import (
     ReplicaGroupsAnswer,
     ReplicaReport,
 )
-from litemq.types import check_name
+from litemq.types import MAX_REPLICAS, check_name
 
 __all__ = ["ReplicaGroups"]
 

@@ -12,11 +12,10 @@ from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.election import ReplicaReport as Candidate
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import ReplicaFacts, ReplicaGroup, ReplicaReport
-from litemq.types import check_name
+from litemq.types import MAX_REPLICAS, check_name
 
-__all__ = ["MAX_REPLICAS", "Caller", "ReportedGroup", "ReportedReplica", "address_of", "check_report", "view_of"]
+__all__ = ["Caller", "ReportedGroup", "ReportedReplica", "address_of", "check_report", "view_of"]
 
-MAX_REPLICAS: Final = 64  # of a group, with those that are gone
 _MAX_HOST: Final = 253
 _MS: Final = 1_000_000
 

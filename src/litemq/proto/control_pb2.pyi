@@ -283,7 +283,7 @@ class Group(_message.Message):
     def __init__(self, group: _Optional[str] = ..., paused: bool = ..., gone: bool = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "created_at", "schemas", "compatibility", "visibility", "replica_ack", "retention_ms")
+    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "created_at", "schemas", "compatibility", "visibility", "replica_ack", "min_in_sync", "retention_ms")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -303,6 +303,7 @@ class Topic(_message.Message):
     COMPATIBILITY_FIELD_NUMBER: _ClassVar[int]
     VISIBILITY_FIELD_NUMBER: _ClassVar[int]
     REPLICA_ACK_FIELD_NUMBER: _ClassVar[int]
+    MIN_IN_SYNC_FIELD_NUMBER: _ClassVar[int]
     RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
@@ -323,8 +324,9 @@ class Topic(_message.Message):
     compatibility: int
     visibility: int
     replica_ack: int
+    min_in_sync: int
     retention_ms: int
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: bool = ..., has_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., weighted_priorities: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., created_at: _Optional[int] = ..., schemas: _Optional[_Iterable[str]] = ..., compatibility: _Optional[int] = ..., visibility: _Optional[int] = ..., replica_ack: _Optional[int] = ..., retention_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: bool = ..., has_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., weighted_priorities: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., created_at: _Optional[int] = ..., schemas: _Optional[_Iterable[str]] = ..., compatibility: _Optional[int] = ..., visibility: _Optional[int] = ..., replica_ack: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., retention_ms: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("topic_id", "queue_id", "least", "next")

@@ -1003,7 +1003,7 @@ class CreateTopicRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: bool = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
 
 class TopicSettings(_message.Message):
-    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "retention_ms", "schemas", "compatibility", "visibility", "replica_ack")
+    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "retention_ms", "schemas", "compatibility", "visibility", "replica_ack", "min_in_sync")
     HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
@@ -1019,6 +1019,7 @@ class TopicSettings(_message.Message):
     COMPATIBILITY_FIELD_NUMBER: _ClassVar[int]
     VISIBILITY_FIELD_NUMBER: _ClassVar[int]
     REPLICA_ACK_FIELD_NUMBER: _ClassVar[int]
+    MIN_IN_SYNC_FIELD_NUMBER: _ClassVar[int]
     has_priorities: bool
     weighted_priorities: bool
     ttl_ms: int
@@ -1034,10 +1035,11 @@ class TopicSettings(_message.Message):
     compatibility: int
     visibility: int
     replica_ack: int
-    def __init__(self, has_priorities: bool = ..., weighted_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., retention_ms: _Optional[int] = ..., schemas: _Optional[_Iterable[str]] = ..., compatibility: _Optional[int] = ..., visibility: _Optional[int] = ..., replica_ack: _Optional[int] = ...) -> None: ...
+    min_in_sync: int
+    def __init__(self, has_priorities: bool = ..., weighted_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., retention_ms: _Optional[int] = ..., schemas: _Optional[_Iterable[str]] = ..., compatibility: _Optional[int] = ..., visibility: _Optional[int] = ..., replica_ack: _Optional[int] = ..., min_in_sync: _Optional[int] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
-    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "retention_ms", "schema", "compatibility", "visibility", "replica_ack")
+    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "retention_ms", "schema", "compatibility", "visibility", "replica_ack", "min_in_sync")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
@@ -1053,6 +1055,7 @@ class AlterTopicRequest(_message.Message):
     COMPATIBILITY_FIELD_NUMBER: _ClassVar[int]
     VISIBILITY_FIELD_NUMBER: _ClassVar[int]
     REPLICA_ACK_FIELD_NUMBER: _ClassVar[int]
+    MIN_IN_SYNC_FIELD_NUMBER: _ClassVar[int]
     topic: str
     weighted_priorities: bool
     ttl_ms: int
@@ -1068,7 +1071,8 @@ class AlterTopicRequest(_message.Message):
     compatibility: int
     visibility: int
     replica_ack: int
-    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., retention_ms: _Optional[int] = ..., schema: _Optional[str] = ..., compatibility: _Optional[int] = ..., visibility: _Optional[int] = ..., replica_ack: _Optional[int] = ...) -> None: ...
+    min_in_sync: int
+    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: bool = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: bool = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., retention_ms: _Optional[int] = ..., schema: _Optional[str] = ..., compatibility: _Optional[int] = ..., visibility: _Optional[int] = ..., replica_ack: _Optional[int] = ..., min_in_sync: _Optional[int] = ...) -> None: ...
 
 class TopicRequest(_message.Message):
     __slots__ = ("topic",)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from litemq.errors import ConfigurationError, UnsupportedFeatureError
-from litemq.types import Durability
+from litemq.types import MAX_REPLICAS, Durability
 
 __all__ = ["BrokerConfig", "check_address", "check_port", "loss_warning"]
 
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,127}", re.ASCII)
 _LARGEST_RECORD: Final = 64 << 20
-_MAX_REPLICAS: Final = 64
 # Dead letters and snapshot parts may exceed max_record_bytes by this.
 _OWN_EXTRA: Final = 64 << 10
 
@@ -141,8 +140,8 @@ class BrokerConfig:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: choose 0 or more")
 
     def _check_replication(self) -> None:
-        if not 1 <= self.replicas <= _MAX_REPLICAS:
-            raise ConfigurationError(f"replicas={self.replicas}: choose 1 … {_MAX_REPLICAS}")
+        if not 1 <= self.replicas <= MAX_REPLICAS:
+            raise ConfigurationError(f"replicas={self.replicas}: choose 1 … {MAX_REPLICAS}")
         if self.replicas > 1 and not 1 <= self.min_in_sync <= self.replicas:
             raise ConfigurationError(f"min_in_sync={self.min_in_sync}: choose 1 … {self.replicas}, the replicas")
         if self.replicas > 1 and not self.experimental:

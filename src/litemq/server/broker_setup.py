@@ -40,6 +40,7 @@ def broker_limits(config: BrokerConfig) -> BrokerLimits:
     return BrokerLimits(
         auto_create_topics=config.auto_create_topics,
         default_queues=config.default_queues,
+        replicas=config.replicas,
         quota_messages_per_s=config.quota_messages_per_s,
         quota_bytes_per_s=config.quota_bytes_per_s,
         trace=config.trace,

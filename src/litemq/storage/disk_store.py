@@ -158,6 +158,11 @@ class DiskStore:
         return None
 
     @property
+    def in_sync(self) -> int:
+        """How many replicas have on their disks what is confirmed now; without replicas, 1."""
+        return 1
+
+    @property
     def lease_refusal(self) -> LiteMQError | None:
         """Why this master may not acknowledge records that it has; ``None``: it may."""
         return None

@@ -61,6 +61,7 @@ class MemoryStore:
 
     is_replicated = False
     replica_refusal = None
+    in_sync = 1
     lease_refusal = None
 
     def __init__(self, clock: Clock, *, limits: RecordLimits | None = None) -> None:

@@ -89,6 +89,11 @@ class ReplicaStore(DiskStore):
         return self.confirmation.refusal
 
     @property
+    def in_sync(self) -> int:
+        """How many replicas have on their disks what is confirmed now."""
+        return self.confirmation.in_sync
+
+    @property
     def lease_refusal(self) -> LiteMQError | None:
         """Why this master may not acknowledge records that it has; ``None``: it may."""
         if self.has_lease():

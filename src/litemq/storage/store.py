@@ -126,6 +126,10 @@ class Store(QueueReads, Protocol):
         """Why records of durability ``replicas`` are refused now; ``None``: they are not."""
 
     @property
+    def in_sync(self) -> int:
+        """How many replicas have on their disks what is confirmed now; without replicas, 1."""
+
+    @property
     def lease_refusal(self) -> LiteMQError | None:
         """Why this master may not acknowledge records that it has; ``None``: it may."""
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from litemq.errors import OverloadedError, UnsupportedFeatureError
+from litemq.errors import (
+    LiteMQError,
+    NotConfirmedError,
+    NotEnoughReplicasError,
+    OverloadedError,
+    UnsupportedFeatureError,
+)
 from litemq.errors.detached import detached
+from litemq.storage.state import Topic
 from litemq.storage.store import Store
 from litemq.types import Durability
 
-__all__ = ["check_enough_replicas", "check_replicated", "check_unreplicated"]
+__all__ = ["check_enough_replicas", "check_replicated", "check_unreplicated", "replica_refusal", "too_few_confirmed"]
 
 _REPLICAS: Final = int(Durability.REPLICAS)
 _RETRY_AFTER_MS: Final = 200
@@ -23,10 +30,34 @@ def check_replicated(store: Store, level: int) -> None:
         )
 
 
-def check_enough_replicas(store: Store, level: int) -> None:
+def replica_refusal(store: Store, topic: Topic | None) -> LiteMQError | None:
+    """Return why records of durability ``replicas`` are refused in ``topic`` now, or ``None``."""
+    refusal = store.replica_refusal
+    if refusal is None and topic is not None and store.in_sync < topic.min_in_sync:
+        return NotEnoughReplicasError(
+            f"{_describe(store, topic)}. Start the missing replicas, or send with durability 'disk'"
+        )
+    return refusal
+
+
+def too_few_confirmed(store: Store, topic: Topic) -> LiteMQError | None:
+    """Return why a confirmed record of ``topic`` is not acknowledged, or ``None``.
+
+    The in-sync set may have become smaller since the record was accepted.
+    """
+    if store.in_sync >= topic.min_in_sync:
+        return None
+    return NotConfirmedError(f"the record was written and confirmed, but {_describe(store, topic)}")
+
+
+def _describe(store: Store, topic: Topic) -> str:
+    return f"{store.in_sync} replicas are in sync, and min_in_sync of topic {topic.name!r} is {topic.min_in_sync}"
+
+
+def check_enough_replicas(store: Store, topic: Topic, level: int) -> None:
     """Raise if new records of ``level`` are refused, because the group cannot confirm them now."""
     if level >= _REPLICAS:
-        refusal = store.replica_refusal
+        refusal = replica_refusal(store, topic)
         if refusal is not None:
             raise detached(refusal)
 

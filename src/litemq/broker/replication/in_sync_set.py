@@ -109,6 +109,11 @@ class InSyncTracker:
         return members if self.proposed is None else members | self.proposed
 
     @property
+    def size(self) -> int:
+        """The number of stores that have flushed everything that is confirmed."""
+        return len(self.counted)
+
+    @property
     def is_alone(self) -> bool:
         """Whether the master's own flushed offset is the confirm offset."""
         return self.counted == {self._me}

@@ -214,6 +214,7 @@ class Shipping:
         if self._is_closed:
             return
         store = self._store
+        store.confirmation.in_sync = self._in_sync.size
         confirmed = self._in_sync.confirmed(store.flushed_offset)
         if confirmed is not None and self._in_sync.is_alone:
             store.confirmation.follow_flusher()

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import accumulate, groupby
 from typing import Final
 
+from litemq.broker.admission.replicas import too_few_confirmed
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.sending.send_tick import Earlier, Known, Request, SendTick
 from litemq.errors import LiteMQError
@@ -14,6 +15,7 @@ from litemq.net.frame import Frame
 from litemq.net.sent_answers import pack_sent_answer
 from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
 from litemq.storage.log.flush import OnFlushed
+from litemq.storage.state import Topic
 from litemq.storage.store import Sent, Store
 from litemq.types import Durability, ReplicaAck
 
@@ -54,14 +56,18 @@ class SendAnswers:
             answer(None)
         elif level == _DISK:
             self._store.when_flushed(end, answer)
-        elif self._needs_memory(topic_id):
-            self._store.when_received(end, answer)
         else:
-            self._store.when_replicated(end, answer)
+            topic = self._store.state.topics.get(topic_id)
+            if topic is not None and topic.min_in_sync:
+                answer = partial(self._answer_if_enough, topic, answer)
+            if topic is not None and topic.replica_ack == ReplicaAck.MEMORY:
+                self._store.when_received(end, answer)
+            else:
+                self._store.when_replicated(end, answer)
 
-    def _needs_memory(self, topic_id: int) -> bool:
-        topic = self._store.state.topics.get(topic_id)
-        return topic is not None and topic.replica_ack == ReplicaAck.MEMORY
+    def _answer_if_enough(self, topic: Topic, answer: OnFlushed, failure: LiteMQError | None) -> None:
+        """Answer, unless the in-sync set has become too small for ``topic``."""
+        answer(failure or too_few_confirmed(self._store, topic))
 
     def _answer_if_leased(self, answer: OnFlushed, failure: LiteMQError | None) -> None:
         """Answer, unless the lease of this master ended meanwhile."""

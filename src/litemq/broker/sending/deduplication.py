@@ -16,7 +16,7 @@ from litemq.broker.admission.record_claims import (
     read_plain_claims,
     read_uniform_claims,
 )
-from litemq.broker.admission.replicas import check_replicated
+from litemq.broker.admission.replicas import check_replicated, replica_refusal
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.sending.send_tick import Earlier, Request, SendTick
 from litemq.errors import InvalidArgumentError, LiteMQError, NotConfirmedError, SequenceGapError
@@ -49,7 +49,7 @@ class Deduplication:
         claims = read_uniform_claims(
             joined, list(map(len, batches)), topic_id, queue_ids, has_priorities=self._has_priorities(topic_id)
         )
-        if claims is None or (claims.level >= _REPLICAS and not self._has_replicas):
+        if claims is None or (claims.level >= _REPLICAS and not self._has_replicas(topic_id)):
             return None
         pairs = dict(claims.sequences)
         expected_sequence = self._store.state.producers.expected
@@ -71,7 +71,7 @@ class Deduplication:
         if claims is None:
             return None
         producer_id, sequence, count, level, due = claims
-        if due or count > MAX_SENDS or (level >= _REPLICAS and not self._has_replicas):
+        if due or count > MAX_SENDS or (level >= _REPLICAS and not self._has_replicas(topic_id)):
             return None
         if producer_id and sequence != self._store.state.producers.expected((producer_id, topic_id, queue_id)):
             return None
@@ -126,10 +126,12 @@ class Deduplication:
             tick.levels.append(level)
         return tick
 
-    @property
-    def _has_replicas(self) -> bool:
-        """Whether new records of durability ``replicas`` are accepted."""
-        return self._store.is_replicated and self._store.replica_refusal is None
+    def _has_replicas(self, topic_id: int) -> bool:
+        """Return whether the topic accepts new records of durability ``replicas``."""
+        return self._store.is_replicated and self._refusal(topic_id) is None
+
+    def _refusal(self, topic_id: int) -> LiteMQError | None:
+        return replica_refusal(self._store, self._store.state.topics.get(topic_id))
 
     def _check_replicas(
         self, pair: tuple[int, int, int], sequence: int, count: int, tentative: dict[tuple[int, int, int], int]
@@ -139,7 +141,7 @@ class Deduplication:
         If the store has all of its records, it waits for their confirmation instead.
         """
         check_replicated(self._store, _REPLICAS)
-        refusal = self._store.replica_refusal
+        refusal = self._refusal(pair[1])
         if refusal is None:
             return
         expected = 0

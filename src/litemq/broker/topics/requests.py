@@ -20,7 +20,7 @@ from litemq.broker.topics.settings import (
     settings_record,
     settings_to_wire,
 )
-from litemq.errors import TopicNotFoundError, UnsupportedFeatureError
+from litemq.errors import InvalidArgumentError, TopicNotFoundError, UnsupportedFeatureError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     AlterTopicRequest,
@@ -76,7 +76,7 @@ class TopicRequests:
             )
         if topic is None:
             settings = settings_from_wire(request.settings)
-            self._check_replicas(settings.replica_ack)
+            self._check_replicas(settings.replica_ack, settings.min_in_sync)
             queue_ids = count_queue_ids(request.queues or self._limits.default_queues, settings)
             topic = self._store.create_topic(request.topic, queue_ids, settings)
             self._answer_change(caller, frame, self._description(topic))
@@ -88,14 +88,22 @@ class TopicRequests:
         request = parse(AlterTopicRequest, frame[3])
         check_name(request.topic)
         topic = altered(self._topics.find(request.topic), request)
-        self._check_replicas(request.replica_ack)
+        self._check_replicas(request.replica_ack, request.min_in_sync)
         self._store.append_control(settings_record(topic))
         self._answer_change(caller, frame, self._description(topic))
 
-    def _check_replicas(self, replica_ack: int) -> None:
-        if replica_ack == ReplicaAck.MEMORY and not self._store.is_replicated:
+    def _check_replicas(self, replica_ack: int, min_in_sync: int) -> None:
+        if not self._store.is_replicated and replica_ack == ReplicaAck.MEMORY:
             raise UnsupportedFeatureError(
                 "replica_ack 'memory' is not supported, because this broker has no replicas: choose 'disk'"
+            )
+        if not self._store.is_replicated and min_in_sync > 1:
+            raise UnsupportedFeatureError(
+                f"min_in_sync {min_in_sync} is not supported, because this broker has no replicas: choose 0"
+            )
+        if self._store.is_replicated and min_in_sync > self._limits.replicas:
+            raise InvalidArgumentError(
+                f"min_in_sync={min_in_sync}: the group has {self._limits.replicas} replicas, choose at most as many"
             )
 
     def _delete(self, caller: Caller, frame: Frame) -> None:

@@ -10,7 +10,7 @@ from litemq.proto.control_pb2 import Control, TopicChanged
 from litemq.proto.wire_pb2 import AlterTopicRequest, CreateTopicRequest
 from litemq.proto.wire_pb2 import TopicSettings as WireSettings
 from litemq.storage.state import Topic, TopicSettings
-from litemq.types import PRIORITY_CLASSES, Archived, Compatibility, ReplicaAck, Visibility
+from litemq.types import MAX_REPLICAS, PRIORITY_CLASSES, Archived, Compatibility, ReplicaAck, Visibility
 
 __all__ = ["altered", "check_same", "count_queue_ids", "settings_from_wire", "settings_record", "settings_to_wire"]
 
@@ -106,6 +106,10 @@ def _checked(settings: TopicSettings) -> TopicSettings:
         raise InvalidArgumentError(f"visibility={settings.visibility}: choose 0 (confirmed) or 1 (received)")
     if settings.replica_ack not in tuple(ReplicaAck):
         raise InvalidArgumentError(f"replica_ack={settings.replica_ack}: choose 0 (disk) or 1 (memory)")
+    if settings.min_in_sync > MAX_REPLICAS:
+        raise InvalidArgumentError(
+            f"min_in_sync={settings.min_in_sync}: choose 0 (the setting of the group) … {MAX_REPLICAS}"
+        )
     if not 0 <= settings.max_checks <= _MAX_CHECKS:
         raise InvalidArgumentError(f"max_checks={settings.max_checks}: choose 0 (the broker's default) … {_MAX_CHECKS}")
     return settings

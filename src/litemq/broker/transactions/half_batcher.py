@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from litemq.broker.admission.quotas import Quotas
 from litemq.broker.admission.record_claims import check_halves, queue_priorities
-from litemq.broker.admission.replicas import check_enough_replicas, check_replicated
+from litemq.broker.admission.replicas import check_enough_replicas, check_replicated, too_few_confirmed
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
@@ -145,7 +145,7 @@ class HalfBatcher:
         store_timestamp = 0
         if numbers:
             columns = parsed.columns
-            check_enough_replicas(self._store, int(columns.header["reliability"][numbers].max()))
+            check_enough_replicas(self._store, topic, int(columns.header["reliability"][numbers].max()))
             whole = bytearray(columns.buffer)
             if len(numbers) < len(columns):
                 starts, sizes = columns.starts.tolist(), columns.sizes.tolist()
@@ -154,7 +154,7 @@ class HalfBatcher:
             appended = self._store.append_producers_halves(whole, topic.topic_id, parsed.queue_ids[numbers])
             store_timestamp = appended.store_timestamp
             self._check_back.watch(new)
-        self._answer(requests, parsed, refused, store_timestamp)
+        self._answer(topic, requests, parsed, refused, store_timestamp)
 
     def _parse_records(self, topic: Topic, requests: list[_Request]) -> _ParsedHalves:
         joined = b"".join([request.frame[4] for request in requests])
@@ -236,7 +236,12 @@ class HalfBatcher:
                 self._quotas.take(request.caller.client_id, end - first, len(request.frame[4]))
 
     def _answer(
-        self, requests: list[_Request], parsed: _ParsedHalves, refused: dict[int, LiteMQError], store_timestamp: int
+        self,
+        topic: Topic,
+        requests: list[_Request],
+        parsed: _ParsedHalves,
+        refused: dict[int, LiteMQError],
+        store_timestamp: int,
     ) -> None:
         """Answer each request once its highest level holds; known halves are in the log, too."""
         levels = parsed.columns.header["reliability"]
@@ -260,7 +265,12 @@ class HalfBatcher:
         if flushed:
             self._store.when_flushed(self._store.log_end, partial(self._answer_all, flushed))
         if replicated:
-            self._store.when_replicated(self._store.log_end, partial(self._answer_all, replicated))
+            self._store.when_replicated(self._store.log_end, partial(self._answer_if_enough, topic, replicated))
+
+    def _answer_if_enough(
+        self, topic: Topic, answers: list[tuple[_Request, bytes]], failure: LiteMQError | None
+    ) -> None:
+        self._answer_all(answers, failure or too_few_confirmed(self._store, topic))
 
     def _answer_all(self, answers: list[tuple[_Request, bytes]], failure: LiteMQError | None) -> None:
         _answer_all(answers, failure or self._store.lease_refusal)

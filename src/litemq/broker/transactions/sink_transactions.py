@@ -96,7 +96,7 @@ class SinkTransactions:
             check_half_sequence(self._store.state, transaction, key, first)
         count = int(claims.starts.size)
         if first + count > sent:
-            check_enough_replicas(self._store, claims.level)
+            check_enough_replicas(self._store, topic, claims.level)
             records = records[int(claims.starts[sent - first]) :]  # an earlier try of the request stored the first ones
             self._capacity.check(
                 topic, key.queue_id, len(records), claims.due, 1 if self._halves.get(transaction) is None else 0

@@ -20,6 +20,7 @@ from litemq.cli.rendering.output import Format, OutputFormat, counted, duration,
 from litemq.errors import TopicNotFoundError
 from litemq.schemas.compatibility import check_schema
 from litemq.types import (
+    MAX_REPLICAS,
     ArchivedChoice,
     CompatibilityChoice,
     Priorities,
@@ -87,6 +88,9 @@ _VISIBILITY_HELP: Final = (
 _REPLICA_ACK_HELP: Final = (
     "Where each replica in sync has a message of durability replicas when it is acknowledged: disk or memory."
 )
+_MIN_IN_SYNC_HELP: Final = (
+    "Least number of replicas in sync for durability replicas; the setting of the group counts, too, if it is higher."
+)
 MaxChecks = Annotated[
     int | None,
     typer.Option(
@@ -137,6 +141,7 @@ def create(
     max_checks: MaxChecks = None,
     visibility: Annotated[VisibilityChoice, typer.Option("--visibility", help=_VISIBILITY_HELP)] = "confirmed",
     replica_ack: Annotated[ReplicaAckChoice, typer.Option("--replica-ack", help=_REPLICA_ACK_HELP)] = "disk",
+    min_in_sync: Annotated[int, typer.Option("--min-in-sync", min=0, max=MAX_REPLICAS, help=_MIN_IN_SYNC_HELP)] = 0,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -160,6 +165,7 @@ def create(
             max_checks=max_checks,
             visibility=visibility,
             replica_ack=replica_ack,
+            min_in_sync=min_in_sync,
         )
         if not brokers:
             # The others get the topic when the command is repeated.
@@ -217,6 +223,10 @@ def alter(
     replica_ack: Annotated[
         ReplicaAckChoice | None, typer.Option("--replica-ack", help=_REPLICA_ACK_HELP, show_default=False)
     ] = None,
+    min_in_sync: Annotated[
+        int | None,
+        typer.Option("--min-in-sync", min=0, max=MAX_REPLICAS, help=_MIN_IN_SYNC_HELP, show_default=False),
+    ] = None,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -241,6 +251,7 @@ def alter(
             compatibility=compatibility,
             visibility=visibility,
             replica_ack=replica_ack,
+            min_in_sync=min_in_sync,
         )
 
     _show(with_client(url, config, use), output)
@@ -429,4 +440,6 @@ def _settings(fact: TopicInfo) -> str:
         parts.append(f"visibility {chosen.visibility}")
     if chosen.replica_ack != "disk":
         parts.append(f"replica ack {chosen.replica_ack}")
+    if chosen.min_in_sync:
+        parts.append(f"min in sync {chosen.min_in_sync}")
     return "".join(f", {each}" for each in parts)

@@ -12,6 +12,7 @@ from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import AlterTopicRequest
 from litemq.proto.wire_pb2 import TopicSettings as WireSettings
 from litemq.types import (
+    MAX_REPLICAS,
     ArchivedChoice,
     CompatibilityChoice,
     Priorities,
@@ -49,6 +50,7 @@ class TopicSettings(NamedTuple):
     compatibility: CompatibilityChoice = "backward"  # of a new schema with the earlier ones
     visibility: VisibilityChoice = "confirmed"  # of messages to consumers
     replica_ack: ReplicaAckChoice = "disk"  # where replicas have a message of durability ``replicas`` at its ack
+    min_in_sync: int = 0  # replicas that durability ``replicas`` needs, if more than the setting of the group
 
     @classmethod
     def from_wire(cls, settings: WireSettings) -> TopicSettings:
@@ -70,6 +72,7 @@ class TopicSettings(NamedTuple):
             _COMPATIBILITY[settings.compatibility],
             _VISIBILITY[settings.visibility],
             _REPLICA_ACK[settings.replica_ack],
+            settings.min_in_sync,
         )
 
     def to_wire(self) -> WireSettings:
@@ -88,6 +91,7 @@ class TopicSettings(NamedTuple):
             compatibility=_COMPATIBILITY.index(self.compatibility),
             visibility=_VISIBILITY.index(self.visibility),
             replica_ack=_REPLICA_ACK.index(self.replica_ack),
+            min_in_sync=self.min_in_sync,
         )
 
 
@@ -126,6 +130,7 @@ class TopicChanges(NamedTuple):
     compatibility: CompatibilityChoice | None = None
     visibility: VisibilityChoice | None = None
     replica_ack: ReplicaAckChoice | None = None
+    min_in_sync: int | None = None
 
     def to_wire(self, topic: str) -> AlterTopicRequest:
         request = AlterTopicRequest(
@@ -142,6 +147,7 @@ class TopicChanges(NamedTuple):
             compatibility=None if self.compatibility is None else _COMPATIBILITY.index(self.compatibility),
             visibility=None if self.visibility is None else _VISIBILITY.index(self.visibility),
             replica_ack=None if self.replica_ack is None else _REPLICA_ACK.index(self.replica_ack),
+            min_in_sync=self.min_in_sync,
         )
         if self.priorities is not None:
             request.weighted_priorities = self.priorities == "weighted"
@@ -161,6 +167,7 @@ def topic_settings(
     retention: float | timedelta | None,
     visibility: VisibilityChoice,
     replica_ack: ReplicaAckChoice = "disk",
+    min_in_sync: int = 0,
 ) -> TopicSettings:
     """Build the settings of a new topic.
 
@@ -187,6 +194,7 @@ def topic_settings(
         _milliseconds(retention, "retention"),
         visibility=visibility,
         replica_ack=replica_ack,
+        min_in_sync=_min_in_sync(min_in_sync),
     )
 
 
@@ -203,6 +211,7 @@ def topic_changes(
     compatibility: CompatibilityChoice | None = None,
     visibility: VisibilityChoice | None = None,
     replica_ack: ReplicaAckChoice | None = None,
+    min_in_sync: int | None = None,
 ) -> TopicChanges:
     """Build changes to a topic.
 
@@ -233,12 +242,13 @@ def topic_changes(
         compatibility=compatibility,
         visibility=visibility,
         replica_ack=replica_ack,
+        min_in_sync=None if min_in_sync is None else _min_in_sync(min_in_sync),
     )
     if changes == TopicChanges():
         raise InvalidArgumentError(
             "nothing to change: give at least one of priorities=, ttl=, retention=, max_backlog=, when_full=, "
             "archived=, archive_wait=, check_after=, check_every=, max_checks=, schema=, compatibility=, "
-            "visibility= and replica_ack="
+            "visibility=, replica_ack= and min_in_sync="
         )
     return changes
 
@@ -260,6 +270,12 @@ def _milliseconds(value: float | timedelta | None, what: str = "ttl") -> int:
 def _backlog(value: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_BACKLOG:
         raise InvalidArgumentError(f"max_backlog={value!r}: choose 0 (the broker's default) … {_MAX_BACKLOG}")
+    return value
+
+
+def _min_in_sync(value: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_REPLICAS:
+        raise InvalidArgumentError(f"min_in_sync={value!r}: choose 0 (the setting of the group) … {MAX_REPLICAS}")
     return value
 
 

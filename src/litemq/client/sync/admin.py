@@ -48,6 +48,7 @@ class Admin:
         max_checks: int | None = None,
         visibility: VisibilityChoice = "confirmed",
         replica_ack: ReplicaAckChoice = "disk",
+        min_in_sync: int = 0,
     ) -> TopicInfo:
         """Create a topic. Creating it again with the same settings changes nothing.
 
@@ -75,6 +76,9 @@ class Admin:
                 by another.
             replica_ack: In a replicated group, a message of durability ``replicas`` is acknowledged
                 when each replica in sync has it on ``disk``, or in ``memory``.
+            min_in_sync: In a replicated group, the least number of replicas in sync with which a
+                message of durability ``replicas`` is acknowledged. The setting of the group
+                counts, too, if it is higher.
 
         Returns:
             The topic, its queues and its settings.
@@ -100,6 +104,7 @@ class Admin:
                 max_checks=max_checks,
                 visibility=visibility,
                 replica_ack=replica_ack,
+                min_in_sync=min_in_sync,
             )
         )
 
@@ -121,6 +126,7 @@ class Admin:
         compatibility: CompatibilityChoice | None = None,
         visibility: VisibilityChoice | None = None,
         replica_ack: ReplicaAckChoice | None = None,
+        min_in_sync: int | None = None,
     ) -> TopicInfo:
         """Change the named settings of a topic on all its brokers. Other settings stay unchanged.
 
@@ -131,7 +137,7 @@ class Admin:
             ttl, retention, max_backlog, when_full: As in ``create_topic``.
             archived, archive_wait: As in ``create_topic``.
             check_after, check_every, max_checks: As in ``create_topic``.
-            visibility, replica_ack: As in ``create_topic``.
+            visibility, replica_ack, min_in_sync: As in ``create_topic``.
             schema: The JSON schema of the bodies. ``mq.topic`` sets it from a type.
             compatibility: With ``backward``, a new schema must accept all messages of the earlier
                 ones. ``none`` accepts any.
@@ -163,6 +169,7 @@ class Admin:
                 compatibility=compatibility,
                 visibility=visibility,
                 replica_ack=replica_ack,
+                min_in_sync=min_in_sync,
             )
         )
 

@@ -55,6 +55,7 @@ class TopicSettings(NamedTuple):
     compatibility: int = Compatibility.BACKWARD  # of a new schema with the earlier ones
     visibility: int = Visibility.CONFIRMED  # of messages to consumers
     replica_ack: int = ReplicaAck.DISK  # of durability ``replicas``
+    min_in_sync: int = 0  # replicas that durability ``replicas`` needs, if more than the group's setting
 
 
 NO_SETTINGS: Final = TopicSettings()
@@ -86,6 +87,7 @@ class Topic(NamedTuple):
     compatibility: int = Compatibility.BACKWARD
     visibility: int = Visibility.CONFIRMED
     replica_ack: int = ReplicaAck.DISK
+    min_in_sync: int = 0
 
     @classmethod
     def from_wire(cls, topic: WireTopic) -> Topic:

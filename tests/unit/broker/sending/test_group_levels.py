@@ -9,6 +9,8 @@ import pytest
 
 from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
+from litemq.broker.replication.in_sync_set import InSyncSet
+from litemq.broker.topics.settings import settings_record
 from litemq.clock import FakeClock
 from litemq.errors import NotConfirmedError, NotEnoughReplicasError, OverloadedError
 from litemq.proto.wire_pb2 import Opcode, PullRequest
@@ -261,3 +263,67 @@ async def test_a_master_without_followers_flushes_what_replica_ack_memory_sends(
         await waiting
         group.broker.close()
     store.abandon()
+
+
+# Topics with ``min_in_sync`` ---------------------------------------------------------------------
+
+
+def _payment(producer_id: int = 0) -> bytes:
+    return records(topic="payments", level=Durability.REPLICAS, producer_id=producer_id)
+
+
+def _leaves(group: Group) -> None:
+    """Let the second follower leave the in-sync set."""
+    members = frozenset(each.store_id for each in (group.store, group.followers[0]))
+    group.master.shipping.settle(InSyncSet(members, group.master.in_sync.current.revision + 1))
+
+
+async def _has_grown(group: Group, end: int) -> None:
+    """Wait until the log is longer than ``end``, and the first follower has all of it."""
+    store, follower = group.store, group.followers[0]
+    await eventually(lambda: end < store.log_end == follower.flushed_offset)
+
+
+@pytest.mark.parametrize("ack", ReplicaAck)
+@on_loop
+async def test_a_topic_may_need_more_replicas_than_its_group(tmp_path: Path, ack: ReplicaAck) -> None:
+    async with group_of_three(tmp_path) as group, following(group.master, group.followers[0]):
+        async with following(group.master, group.followers[1]):
+            group.store.create_topic("payments", 1, TopicSettings(min_in_sync=3, replica_ack=ack))
+            sent = [asyncio.ensure_future(group.ann.send(_payment(), topic="payments")) for _ in range(40)]
+            assert [(await each).queue_offset for each in sent] == list(range(40))
+        end = group.store.log_end
+        waiting = asyncio.ensure_future(group.ann.send(_payment(producer_id=7), topic="payments"))
+        await _has_grown(group, end)
+        assert not waiting.done()
+        _leaves(group)
+        with pytest.raises(NotConfirmedError, match="2 replicas are in sync, and min_in_sync of topic 'payments' is 3"):
+            await waiting
+        for count in (1, 40):
+            sent = [asyncio.ensure_future(group.ann.send(_payment(), topic="payments")) for _ in range(count)]
+            refused = await asyncio.gather(*sent, return_exceptions=True)
+            assert {type(each) for each in refused} == {NotEnoughReplicasError}
+        with pytest.raises(NotConfirmedError):
+            await group.ann.send(_payment(producer_id=7), topic="payments")
+        assert (await group.send(records(level=Durability.REPLICAS))).queue_offset == 0  # of another topic
+        below = records(topic="payments", level=Durability.DISK)
+        assert (await group.ann.send(below, topic="payments")).queue_offset == 41
+
+
+@on_loop
+async def test_halves_need_the_replicas_of_their_topic(tmp_path: Path) -> None:
+    async with group_of_three(tmp_path) as group, following(group.master, group.followers[0]):
+        async with following(group.master, group.followers[1]):
+            topic = group.store.state.topic("orders")
+            assert topic is not None
+            group.store.append_control(settings_record(topic._replace(min_in_sync=3)))
+            await group.ann.send_halves(half(ONE, level=Durability.REPLICAS))
+        end = group.store.log_end
+        waiting = asyncio.ensure_future(group.ann.send_halves(half(ONE, 1, level=Durability.REPLICAS)))
+        await _has_grown(group, end)
+        _leaves(group)
+        with pytest.raises(NotConfirmedError, match="min_in_sync of topic 'orders' is 3"):
+            await waiting
+        with pytest.raises(NotEnoughReplicasError):
+            await group.ann.send_halves(half(TWO, level=Durability.REPLICAS))
+        await group.ann.send_halves(half(TWO))
