@@ -291,6 +291,16 @@ async def test_reader(engine: Engine, topic: str) -> None:
                 mq.reader(topic, start=wrong)  # type: ignore[arg-type]
 
 
+async def test_a_reader_that_has_reached_the_end_fetches_no_more(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 3)
+        reader = mq.reader(topic, follow=False)
+        assert len([message async for message in reader]) == 3
+        assert reader.is_closed
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("litemq reads")]
+        assert [message async for message in reader] == []
+
+
 async def test_a_reader_leaves_no_trace(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 3)

@@ -8,6 +8,7 @@ import random
 import traceback
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -30,6 +31,7 @@ _DISTURBED_S: Final = (4.0, 11.0)
 _SYNC_S: Final = (0.002, 0.01, 0.05)
 _SHARE_WITH_RETENTION: Final = 0.2  # their extra load reads no topic from its beginning
 _EXTRA: Final[tuple[type[ExtraLoad], ...]] = (Timers, Jobs, Transactions, Leases)
+_SETTLED_WITHIN_S: Final = 30.0
 _HEALED_WITHIN_S: Final = 300.0  # a clock that was wrong is slewed for minutes
 
 
@@ -109,15 +111,19 @@ async def _act(cluster: Cluster, seed: int, kinds: Sequence[str]) -> None:
 async def _violations(cluster: Cluster, load: Load, master: ReplicaStore, followers: list[ReplicaStore]) -> list[str]:
     """Return the violated invariants of logs that are the same from the first look to the last.
 
-    Retention goes on meanwhile: it writes records.
+    Retention may write records meanwhile.
     """
-    while True:
-        end = master.log_end
-        found = violations(load, master, followers)
-        if not found or {end} == {store.log_end for store in (master, *followers)}:
-            return found
-        while not _is_whole(cluster):  # noqa: ASYNC110  virtual time
-            await asyncio.sleep(0.1)
+    stores = (master, *followers)
+    found: list[str] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SETTLED_WITHIN_S):
+            while True:
+                ends = [store.log_end for store in stores]
+                found = violations(load, master, followers)
+                if not found or ends == [store.log_end for store in stores]:
+                    break
+                await asyncio.sleep(0.1)
+    return found
 
 
 async def _recover(cluster: Cluster, load: Load, extra: Sequence[ExtraLoad]) -> None:

@@ -403,6 +403,11 @@ class Feed(AsyncIterator[Message]):
         """
         self._inbox.end()
 
+    def _stop_reading(self) -> None:
+        """Fetch nothing more. Messages that are fetched are still delivered."""
+        for task in self._tasks.values():
+            task.cancel()
+
     async def close(self) -> None:
         """Stop reading. Unacknowledged messages are delivered again. Raises nothing."""
         if self._closed:

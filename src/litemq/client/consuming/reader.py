@@ -12,6 +12,7 @@ from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.engine.engine import Engine, QueueInfo
 from litemq.client.engine.selection import EVERYTHING, Selection
 from litemq.client.engine.survey import describe_missing
+from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import to_ms
 from litemq.errors import InvalidArgumentError, PartialAnswerError
@@ -27,7 +28,7 @@ Start = Literal["earliest", "latest"] | datetime | Mapping[tuple[str, int], int]
 class Reader(Feed):
     """Iterates over the messages of all queues: ``async for message in reader:``.
 
-    Each queue stays in order.
+    Each queue stays in order. At its end, a reader without ``follow`` closes itself.
     """
 
     def __init__(
@@ -76,6 +77,13 @@ class Reader(Feed):
             return await self._oldest(queue) if named is None else named
         return await self._oldest(queue) if self._start_at == "earliest" else queue.next
 
+    async def _next(self) -> Message:
+        try:
+            return await super()._next()
+        except StopAsyncIteration:
+            await self.close()
+            raise
+
     @property
     def _wait_ms(self) -> int:
         # Without ``follow``, wait only for messages that are about to be confirmed.
@@ -87,6 +95,7 @@ class Reader(Feed):
             del self._ends[key]
             if self._ends:
                 return
+            self._stop_reading()
             if self._missing:
                 self._inbox.break_off(
                     PartialAnswerError(

@@ -128,7 +128,7 @@ class SyncConsumer:
 class SyncReader:
     """Iterates over the messages of all queues: ``for message in reader:``.
 
-    Each queue stays in order.
+    Each queue stays in order. At its end, a reader without ``follow`` closes itself.
     """
 
     def __init__(self, wrapped: Reader, thread: LoopThread) -> None:
