@@ -105,14 +105,14 @@ MUTATIONS: Final = {
         [(InSyncTracker, "counted", property(_only_the_master))], _LOST, known=2
     ),
     "only the proposed set counts": Mutation(
-        [(InSyncTracker, "counted", property(_only_the_proposed_set))], _LOST, known=2
+        [(InSyncTracker, "counted", property(_only_the_proposed_set))], _LOST, known=33
     ),
-    "acknowledgement after the lease": Mutation([(MasterLease, "is_valid", lambda _lease: True)], ("I5",), known=2),
+    "acknowledgement after the lease": Mutation([(MasterLease, "is_valid", lambda _lease: True)], ("I5",), known=13),
     "election outside of the in-sync set": Mutation(
-        [(replica_groups, "elect_master", _elect_any_replica)], _LOST, known=6
+        [(replica_groups, "elect_master", _elect_any_replica)], _LOST, known=25
     ),
     "a flush without a sync": Mutation(
-        [(Flusher, "_sync", _do_nothing)], _LOST, ("cut_all_power", "cut_power", "kill"), known=7
+        [(Flusher, "_sync", _do_nothing)], _LOST, ("cut_all_power", "cut_power", "kill")
     ),
     "truncation in memory only": Mutation([(log_directory, "truncate_log", _do_nothing)], ("I14",), known=2),
     "reads above the confirm offset": Mutation([(QueueView, "__init__", _see_the_whole_log)], ("I6",)),

@@ -22,6 +22,7 @@ def play(seed: int, kinds: Sequence[str] = ()) -> Outcome:
     """Play ``seed``, with the given ``kinds`` of faults or those that the seed chooses."""
     parent = _IN_MEMORY if _IN_MEMORY.is_dir() else None
     folder = Path(tempfile.mkdtemp(prefix="litemq-simulation-", dir=parent))
+    gc.freeze()  # no collection looks at the modules again
     was_disabled, logging.root.manager.disable = logging.root.manager.disable, logging.CRITICAL
     try:
         return simulate(seed, folder, kinds)
