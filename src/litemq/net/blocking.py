@@ -39,9 +39,19 @@ class BlockingPeer:
     """A connection to one server. Not thread-safe."""
 
     def __init__(
-        self, host: str, port: int, *, client_id: str, connect_timeout: float = 5.0, answer_timeout: float = 30.0
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        connect_timeout: float = 5.0,
+        answer_timeout: float = 30.0,
+        reads_replica: bool = False,
     ) -> None:
-        """Connect and send HELLO. Raise ``ConnectionLostError`` if the server is unreachable."""
+        """Connect and send HELLO. Raise ``ConnectionLostError`` if the server is unreachable.
+
+        A follower serves reads only to a connection that ``reads_replica``.
+        """
         self.address = f"{host}:{port}"
         self._answer_timeout = answer_timeout
         self._numbers = count(1)
@@ -59,7 +69,12 @@ class BlockingPeer:
             self._socket.settimeout(None)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(answer_timeout))
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(answer_timeout))
-            hello = Hello(least_version=PROTOCOL_VERSION, most_version=PROTOCOL_VERSION, client_id=client_id)
+            hello = Hello(
+                least_version=PROTOCOL_VERSION,
+                most_version=PROTOCOL_VERSION,
+                client_id=client_id,
+                reads_replica=reads_replica,
+            )
             self.limits = HelloAnswer.FromString(self.request(Opcode.HELLO, hello.SerializeToString()).header)
         except BaseException:
             self._socket.close()

@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
 from litemq.client.addresses import parse_addresses
@@ -27,11 +28,14 @@ from litemq.proto.wire_pb2 import (
     OffsetAnswer,
     OffsetAtTimeRequest,
     Opcode,
+    ReplicaGroup,
+    ReplicaGroupsAnswer,
     TopicAnswer,
     TopicRequest,
     TopicsAnswer,
 )
 from litemq.spark.options import nearest
+from litemq.spark.replica_reads import FollowerPeers
 from litemq.types import is_system_name
 
 __all__ = ["BlockingCluster", "BrokerTopic", "QueueBounds", "RetryDeadline", "check_topic"]
@@ -91,6 +95,10 @@ class BlockingCluster:
         self._addresses: dict[str, tuple[str, int]] = {}
         self._peers: dict[str, BlockingPeer] = {}
         self._client_id = f"spark-{os.getpid()}-{new_suffix()}"
+        self.followers = FollowerPeers(
+            self.replica_groups,
+            partial(BlockingPeer, client_id=self._client_id, answer_timeout=_ANSWER_TIMEOUT_S, reads_replica=True),
+        )
 
     # Brokers --------------------------------------------------------------------------------------
 
@@ -99,6 +107,10 @@ class BlockingCluster:
         answer = BrokersAnswer.FromString(self._ask_nameserver(Opcode.LIST_BROKERS, b""))
         self._addresses = {state.facts.name: (state.facts.host, state.facts.port) for state in answer.brokers}
         return sorted(answer.brokers, key=lambda state: state.facts.name)
+
+    def replica_groups(self) -> list[ReplicaGroup]:
+        """All replicated groups that the NameServer knows."""
+        return list(ReplicaGroupsAnswer.FromString(self._ask_nameserver(Opcode.LIST_REPLICA_GROUPS, b"")).groups)
 
     def _ask_nameserver(self, opcode: int, header: bytes) -> bytes:
         failures = []
@@ -210,6 +222,7 @@ class BlockingCluster:
         """Close all connections."""
         for peer in [*self._peers.values(), *([self._nameserver] if self._nameserver else [])]:
             peer.close()
+        self.followers.close()
         self._peers.clear()
         self._nameserver = None
 

@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from litemq.errors import DataLossError, LiteMQError, OffsetExpiredError, OffsetOutOfRangeError
+from litemq.client.config import ReadFrom
+from litemq.errors import ConnectionLostError, DataLossError, LiteMQError, OffsetExpiredError, OffsetOutOfRangeError
 from litemq.format.arrow.batches import decode_batches
 from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
@@ -29,6 +30,7 @@ __all__ = ["ClusterReader", "Loss", "QueueSpan", "decode", "thread_cluster"]
 
 _MAX_MESSAGES: Final = 1 << 20  # in one answer; brokers have their own limit
 _WAIT_MS: Final = 200  # for confirmed messages, from a broker that has just restarted
+_FOLLOWER_TRIES: Final = 2  # the first connection may have been idle for too long
 
 
 class QueueSpan(NamedTuple):
@@ -55,18 +57,26 @@ class ClusterReader(BlockingCluster):
     """A cluster client that fetches records. Not thread-safe: see ``thread_cluster``."""
 
     def fetch(
-        self, span: QueueSpan, *, chunk_bytes: int = 4 << 20, losses: list[Loss] | None = None
+        self,
+        span: QueueSpan,
+        *,
+        chunk_bytes: int = 4 << 20,
+        losses: list[Loss] | None = None,
+        read_from: ReadFrom = "master",
     ) -> Iterator[memoryview]:
         """Yield the stored records of ``span``, in order, ``chunk_bytes`` at a time.
 
         Raise ``DataLossError`` for lost messages. With ``losses``, append them there and continue.
+        With ``read_from="replica"``, a follower serves the span until it fails or lacks a message.
         """
         at = span.begin
+        tries = _FOLLOWER_TRIES if read_from == "replica" else 0
         deadline = RetryDeadline(self.retry_timeout_s)
         pending: tuple[int, int] | None = None  # offset and number of the request in flight
         while at < span.end:
+            follower = self.followers.peer(span.broker) if tries else None
             try:
-                peer = self.peer(span.broker)
+                peer = follower or self.peer(span.broker)
                 if pending is None:
                     pending = at, peer.ask(Opcode.PULL, _pull_request(span, at, chunk_bytes))
                 answer, records = peer.answer(pending[1])
@@ -76,7 +86,11 @@ class ClusterReader(BlockingCluster):
                     pending = next_offset, peer.ask(Opcode.PULL, _pull_request(span, next_offset, chunk_bytes))
             except LiteMQError as error:
                 pending = None
-                at = self._recover(span, at, error, deadline, losses)
+                if follower is None:
+                    at = self._recover(span, at, error, deadline, losses)
+                else:
+                    self.followers.drop(span.broker, str(error))
+                    tries = tries - 1 if isinstance(error, ConnectionLostError) else 0
                 continue
             if next_offset > at:
                 deadline = RetryDeadline(self.retry_timeout_s)
@@ -89,7 +103,9 @@ class ClusterReader(BlockingCluster):
                 at = next_offset
                 continue
             details = PullAnswer.FromString(answer)
-            if details.damaged:
+            if follower is not None:
+                tries = 0  # the master has what a follower lacks
+            elif details.damaged:
                 at = _record_loss(span, at, details.next_offset, f"damaged: {details.damaged}", losses)
             elif details.next_offset > at:
                 at = min(details.next_offset, span.end)

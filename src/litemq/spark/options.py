@@ -8,13 +8,15 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from litemq.errors import InvalidArgumentError
 
 __all__ = ["OptionReader", "nearest"]
+
+W = TypeVar("W", bound=str)
 
 _SWITCH: Final = {"true": True, "false": False}
 
@@ -68,6 +70,14 @@ class OptionReader:
         if value.strip().lower() not in _SWITCH:
             raise InvalidArgumentError(f"option {name}={value!r}: choose true or false")
         return _SWITCH[value.strip().lower()]
+
+    def choice(self, name: str, choices: Sequence[W]) -> W | None:
+        """Parse one of some words."""
+        value = self.text(name)
+        chosen = [word for word in choices if value is not None and word == value.strip().lower()]
+        if value is not None and not chosen:
+            raise InvalidArgumentError(f"option {name}={value!r}: choose {' or '.join(choices)}")
+        return chosen[0] if chosen else None
 
     def number(self, name: str, *, minimum: int = 1) -> int | None:
         """Parse an integer of at least ``minimum``."""

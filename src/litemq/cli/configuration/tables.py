@@ -348,6 +348,12 @@ ARCHIVE: Final = Table(
             "Stop if messages were deleted before they were archived; otherwise continue and count them.",
         ),
         Setting(
+            "source.read_from",
+            "read_from",
+            choice("master", "replica"),
+            "Replica of a group that messages are read from: its master, or another one in sync.",
+        ),
+        Setting(
             "table.location",
             "table",
             TEXT,

@@ -11,6 +11,7 @@ from typing import Final
 from litemq.client.cluster.connections import BrokerConnections
 from litemq.client.cluster.nameservers import NameServers
 from litemq.client.config import ClientConfig
+from litemq.client.followers import followers_in_sync
 from litemq.client.transport.channel import Answer, Connect, PartCallback
 from litemq.client.transport.connection import BrokerConnection
 from litemq.errors import (
@@ -99,11 +100,7 @@ class ReplicaReads:
         view = self._views.get(broker) if self._views is not None else None
         if view is None:
             return None
-        usable = [
-            (each.host, each.port)
-            for each in view.replicas
-            if each.alive and each.store_id in view.members and each.store_id != view.holder
-        ]
+        usable = followers_in_sync(view)
         chosen = self._chosen.get(broker)
         if chosen is not None and any(chosen is self._replicas.get(address) for address in usable):
             return chosen

@@ -189,7 +189,8 @@ class Archive:
 
     def _write(self, spans: list[QueueSpan], batch_id: int) -> list[TaskResult]:
         codec = Codec.of(self._config.codec, self._config.codec_level)
-        writer = BatchWriter(self._config.url, self._table.folder, codec, self._config.fail_on_data_loss)
+        config = self._config
+        writer = BatchWriter(config.url, self._table.folder, codec, config.fail_on_data_loss, config.read_from)
         done = run_tasks(self._spark.sparkContext, writer, self._tasks(spans))
         expected = sum(span.end - span.begin for span in spans)
         read = sum(one.rows + sum(loss.span.end - loss.span.begin for loss in one.losses) for one in done)
@@ -206,7 +207,7 @@ class Archive:
         tasks = [(pickle.dumps(task),) for task in self._tasks(spans)]
         schema = from_arrow_schema(MESSAGE_SCHEMA)
         task_rows = self._spark.createDataFrame(tasks, "task binary").repartition(len(tasks))
-        rows = task_rows.mapInArrow(SpanRows(self._config.url).read, schema)
+        rows = task_rows.mapInArrow(SpanRows(self._config.url, self._config.read_from).read, schema)
         append_with_connector(rows, self._table.folder.as_uri(), self._app_id, batch_id)
         return [TaskResult([], sum(span.end - span.begin for span in spans), 0, [])]
 

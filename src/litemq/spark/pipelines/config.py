@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 from urllib.parse import urlsplit
 
+from litemq.client.config import ReadFrom
 from litemq.errors import InvalidArgumentError
 from litemq.types import check_name
 
@@ -37,6 +38,7 @@ class ArchiveConfig:
     topic_pattern: str = ""
     starting_offsets: Literal["earliest", "latest"] = "earliest"
     fail_on_data_loss: bool = True
+    read_from: ReadFrom = "master"
 
     # The table
     table: str = "./litemq-data/archive"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from litemq.client.config import ReadFrom
 from litemq.spark.fetch import Loss, QueueSpan, decode, thread_cluster
 from litemq.spark.read.planning import pack_tasks
 from litemq.spark.schema import MESSAGE_SCHEMA
@@ -66,6 +67,7 @@ class BatchWriter:
     folder: TableFolder
     codec: Codec
     fail_on_data_loss: bool
+    read_from: ReadFrom
 
     def __call__(self, spans: Sequence[QueueSpan]) -> TaskResult:
         _freeze_heap()
@@ -74,7 +76,8 @@ class BatchWriter:
         losses: list[Loss] = []
         try:
             for span in spans:
-                for chunk in thread_cluster(self.url).fetch(span, losses=None if self.fail_on_data_loss else losses):
+                lost = None if self.fail_on_data_loss else losses
+                for chunk in thread_cluster(self.url).fetch(span, losses=lost, read_from=self.read_from):
                     read_bytes += len(chunk)
                     for batch in decode(chunk, FILE_SCHEMA.names, span.broker):
                         rows += batch.num_rows
@@ -89,13 +92,14 @@ class SpanRows(NamedTuple):
     """Rows of pickled tasks: ``read`` is a function for ``mapInArrow``."""
 
     url: str
+    read_from: ReadFrom
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _freeze_heap()
         for batch in batches:
             for task in batch["task"].to_pylist():
                 for span in pickle.loads(task):  # noqa: S301 (our own driver's)
-                    for chunk in thread_cluster(self.url).fetch(span):
+                    for chunk in thread_cluster(self.url).fetch(span, read_from=self.read_from):
                         yield from decode(chunk, MESSAGE_SCHEMA.names, span.broker)
 
 

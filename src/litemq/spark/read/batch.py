@@ -24,7 +24,7 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
         self._options = options
-        self._query = RowQuery(options.url, columns, options.tag, options.key, options.fail_on_data_loss)
+        self._query = RowQuery.of(options, columns)
         self._scope = ReadScope()
         # Spark calls it if filter pushdown is enabled, and otherwise rejects a reader that defines
         # it: see ``PushFilters``.

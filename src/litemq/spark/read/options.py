@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
+from litemq.client.config import ReadFrom
 from litemq.errors import InvalidArgumentError
 from litemq.spark.options import OptionReader, moment_ms
 
@@ -33,6 +34,7 @@ KNOWN: Final = (
     "failOnDataLoss",
     "groupId",
     "groupIdPrefix",
+    "readFrom",
     "columns",
     "tag",
     "key",
@@ -70,6 +72,7 @@ class ReadOptions:
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     group_id: str | None = None
+    read_from: ReadFrom = "master"
     columns: tuple[str, ...] | None = None
     tag: str | None = None
     key: str | None = None
@@ -116,6 +119,7 @@ def parse_read_options(given: Mapping[str, str], kind: Literal["batch", "stream"
         max_records_per_partition=read.number("maxRecordsPerPartition"),
         fail_on_data_loss=read.switch("failOnDataLoss", True),
         group_id=group or (f"{prefix}-spark" if prefix else None),
+        read_from=read.choice("readFrom", get_args(ReadFrom)) or "master",
         columns=None if columns is None else tuple(columns),
         tag=read.text("tag"),
         key=read.text("key"),

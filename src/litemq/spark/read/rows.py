@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from litemq.client.config import ReadFrom
 from litemq.spark.fetch import Loss, QueueSpan, decode, thread_cluster
+from litemq.spark.read.options import ReadOptions
 from litemq.spark.task_process import freeze_once
 
 __all__ = ["RowQuery", "read_rows"]
@@ -25,6 +27,12 @@ class RowQuery(NamedTuple):
     tag: str | None = None
     key: str | None = None
     fail_on_data_loss: bool = True
+    read_from: ReadFrom = "master"
+
+    @classmethod
+    def of(cls, options: ReadOptions, columns: tuple[str, ...]) -> RowQuery:
+        """Return the query for ``columns`` with ``options``."""
+        return cls(options.url, columns, options.tag, options.key, options.fail_on_data_loss, options.read_from)
 
 
 def read_rows(spans: Sequence[QueueSpan], query: RowQuery) -> Iterator[pa.RecordBatch]:
@@ -35,7 +43,7 @@ def read_rows(spans: Sequence[QueueSpan], query: RowQuery) -> Iterator[pa.Record
     decoded = [*query.columns, *(name for name in needed if name not in query.columns)]
     for span in spans:
         losses: list[Loss] | None = None if query.fail_on_data_loss else []
-        for records in cluster.fetch(span, losses=losses):
+        for records in cluster.fetch(span, losses=losses, read_from=query.read_from):
             for batch in decode(records, decoded, span.broker):
                 chosen = _rows_with(_rows_with(batch, "tags", query.tag), "keys", query.key) if needed else batch
                 if chosen.num_rows:

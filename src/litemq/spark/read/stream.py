@@ -42,7 +42,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
         self._options = options
-        self._query = RowQuery(options.url, columns, options.tag, options.key, options.fail_on_data_loss)
+        self._query = RowQuery.of(options, columns)
         self._latest: dict[str, int] | None = None  # end offsets at the last look
         self._until: dict[str, int] | None = None  # with AvailableNow: end offsets when the query started
         self._followed = False

@@ -80,3 +80,10 @@ def test_something_must_be_named() -> None:
         parse_read_options({"subscribe": "orders"}, "batch")
     with pytest.raises(InvalidArgumentError, match="option assign, topic 'orders'"):
         parse_read_options({"url": "u", "assign": '{"orders": []}'}, "batch")
+
+
+def test_reads_go_to_the_master_or_to_a_replica() -> None:
+    assert parse().read_from == parse(readFrom="master").read_from == "master"
+    assert parse(readFrom="Replica").read_from == "replica"
+    with pytest.raises(InvalidArgumentError, match="option readFrom='follower': choose master or replica"):
+        parse(readFrom="follower")
