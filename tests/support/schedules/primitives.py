@@ -210,7 +210,7 @@ def _threading(scheduler: Scheduler) -> SimpleNamespace:
         Event=lambda: ScheduledEvent(scheduler),
         Thread=thread,
         current_thread=lambda: scheduler.current and scheduler.current.handle,
-        get_ident=threading.get_ident,
+        get_ident=lambda: id(scheduler.current),
         get_native_id=threading.get_native_id,
     )
 

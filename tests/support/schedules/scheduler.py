@@ -1,21 +1,20 @@
 """A scheduler of threads: one runs at a time, and a seed decides which one goes on at each step.
 
-The threads are real, but each waits for its turn. A thread gives up its turn at each *step*: when
-it takes or releases a lock, waits, starts a thread, or touches the disk. The same seed gives the
-same schedule. Time is virtual: it passes a little with each step, and jumps to the next deadline if
-every thread waits.
+The threads are greenlets, since turns of the system's threads took half of the time. A thread gives
+up its turn at each *step*: when it takes or releases a lock, waits, starts a thread, or touches the
+disk. The same seed gives the same schedule. Time is virtual: it passes a little with each step, and
+jumps to the next deadline if every thread waits.
 """
 
 from __future__ import annotations
 
 import random
-import sys
-import threading
 import traceback
+from asyncio import _get_running_loop, _set_running_loop
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from support.schedules.processor import on_one_processor
+from greenlet import getcurrent, greenlet
 
 T = TypeVar("T")
 
@@ -39,9 +38,7 @@ class Task:
     def __init__(self, name: str, handle: object = None) -> None:
         self.name = name
         self.handle = handle  # the thread object of the code under test
-        self.turn = threading.Lock()  # released to give the thread its turn
-        self.turn.acquire()
-        self.thread: threading.Thread | None = None
+        self.thread: greenlet | None = None
         self.waits_for: Callable[[], bool] | None = None
         self.deadline: int | None = None
         self.held: list[object] = []  # locks
@@ -61,7 +58,9 @@ class Scheduler:
         self._stay = self.random.choice(_STAYS)
         self._tasks: list[Task] = []
         self._current: Task | None = None
+        self._following: Task | None = None  # goes on when a thread has ended
         self._is_over = False
+        self._outside = getcurrent()
 
     @property
     def current(self) -> Task | None:
@@ -71,21 +70,21 @@ class Scheduler:
     def run(self, main: Callable[[], T]) -> T:
         """Run ``main`` as the first thread, and end the others when it returns or raises."""
         results: list[T] = []
-        finished = threading.Event()
 
         def first() -> None:
             try:
                 results.append(main())
             finally:
                 self._is_over = True
-                finished.set()
 
-        with on_one_processor():
-            task = self._add("main", first)
-            self._current = task
-            task.turn.release()
-            finished.wait()
-            self._end_all()
+        task = self._add("main", first)
+        following: Task | None = task
+        while following is not None:  # after the end of each thread
+            self._current = following
+            self._turn(following)
+            following = self._following
+            self._following = None
+        self._end_all()
         self._current = None
         failures = [each.failure for each in self._tasks if each.failure is not None]
         if task.failure is not None:
@@ -104,7 +103,6 @@ class Scheduler:
         task = Task(name, handle)
 
         def run() -> None:
-            task.turn.acquire()
             try:
                 if not self._is_over:
                     work()
@@ -117,9 +115,8 @@ class Scheduler:
                 if not self._is_over and not task.is_killed:
                     self._pass_on(task)
 
-        task.thread = threading.Thread(target=run, name=f"scheduled-{name}", daemon=True)
+        task.thread = greenlet(run, self._outside)
         self._tasks.append(task)
-        task.thread.start()
         return task
 
     def step(self) -> None:
@@ -132,7 +129,7 @@ class Scheduler:
         if task is not None and task.is_killed:
             raise Abandoned
         if self._is_over or task is None:
-            if task is not None and threading.current_thread() is task.thread and condition is not None:
+            if task is not None and getcurrent() is task.thread and condition is not None:
                 raise Abandoned
             return True
         task.waits_for = condition
@@ -140,8 +137,7 @@ class Scheduler:
         following = self._choose(task)
         if following is not task:
             self._current = following
-            following.turn.release()
-            task.turn.acquire()
+            self._turn(following)
         if self._is_over or task.is_killed:
             raise Abandoned
         is_met = condition is None or condition()
@@ -155,9 +151,7 @@ class Scheduler:
             if not task.is_done:
                 task.is_killed = True
                 self._current = task
-                task.turn.release()
-                if task.thread is not None:
-                    task.thread.join()
+                self._end(task)
         self._current = running
 
     def check_may_wait(self) -> None:
@@ -174,8 +168,7 @@ class Scheduler:
             task.failure = task.failure or error
             following = self._tasks[0]  # it ends the schedule
             self._is_over = True
-        self._current = following
-        following.turn.release()
+        self._following = following
 
     def _choose(self, task: Task) -> Task:
         self.steps += 1
@@ -203,16 +196,29 @@ class Scheduler:
     def _end_all(self) -> None:
         """End each thread at its next step."""
         for task in self._tasks:
-            self._current = task
-            task.turn.release()
-            if task.thread is not None:
-                task.thread.join()
+            if not task.is_done:
+                self._current = task
+                self._end(task)
+
+    def _end(self, task: Task) -> None:
+        """Let ``task`` run to its end, and go on then."""
+        assert task.thread is not None
+        task.thread.parent = getcurrent()
+        self._turn(task)
+
+    @staticmethod
+    def _turn(task: Task) -> None:
+        """Let ``task`` run until it gives the turn back. Each thread has its own running loop."""
+        assert task.thread is not None
+        loop = _get_running_loop()
+        _set_running_loop(None)
+        task.thread.switch()
+        _set_running_loop(loop)
 
     def _stacks(self) -> str:
-        frames = sys._current_frames()
         shown = []
         for task in self._tasks:
-            if task.thread is not None and task.thread.ident is not None and not task.is_done:
-                stack = traceback.format_stack(frames.get(task.thread.ident))[-8:]
+            if task.thread is not None and not task.is_done:
+                stack = traceback.format_stack(task.thread.gr_frame)[-8:]
                 shown.append(f"{task.name}:\n{''.join(stack)}")
         return "\n".join(shown)
