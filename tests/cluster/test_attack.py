@@ -1,4 +1,4 @@
-"""Two minutes of ``just attack``: kills, damaged projections, malformed frames, no descriptors and
+"""One minute of ``just attack``: kills, damaged projections, malformed frames, no descriptors and
 a full disk, under a mixed load. Nothing is lost or duplicated.
 """
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_attack() -> None:
-    command = [sys.executable, "-m", "tools.attack", "--minutes=2", "--period=30", "--without-measures"]
+    command = [sys.executable, "-m", "tools.attack", "--minutes=1", "--period=15", "--without-measures"]
     ended = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True)
     print(ended.stdout)  # noqa: T201
     assert ended.returncode == 0, ended.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ PATIENT: dict[str, Any] = {
 def can_read_archives(monkeypatch: pytest.MonkeyPatch, *, installed: bool = True) -> None:
     """Register the archive reader's entry point as the installed package does."""
     entry = EntryPoint("table", "litemq.spark.archive_reader:TableArchive", "litemq.archives")
-    monkeypatch.setattr(cold, "entry_points", lambda **_: [entry] if installed else [])
+    monkeypatch.setattr(cold, "installed", lambda _group: EntryPoints([entry] if installed else []))
 
 
 class ColdCluster:

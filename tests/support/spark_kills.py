@@ -6,6 +6,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -58,6 +59,8 @@ class Kill(NamedTuple):
 
     def _disturb(self, driver: SparkDriver, is_at_work: Callable[[SparkDriver], None]) -> None:
         if self.point:
+            with suppress(EndedError):  # it may be there already
+                is_at_work(driver)
             if driver.wait(WITHIN) != -signal.SIGKILL:
                 raise EndedError(f"{self.what}: it ended by itself: {driver.tail()}")
             return

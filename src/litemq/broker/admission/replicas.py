@@ -16,7 +16,7 @@ from litemq.storage.state import Topic
 from litemq.storage.store import Store
 from litemq.types import Durability
 
-__all__ = ["check_enough_replicas", "check_replicated", "check_unreplicated", "replica_refusal", "too_few_confirmed"]
+__all__ = ["check_enough_replicas", "check_replicated", "check_unreplicated", "too_few_confirmed", "topic_refusal"]
 
 _REPLICAS: Final = int(Durability.REPLICAS)
 _RETRY_AFTER_MS: Final = 200
@@ -30,7 +30,7 @@ def check_replicated(store: Store, level: int) -> None:
         )
 
 
-def replica_refusal(store: Store, topic: Topic | None) -> LiteMQError | None:
+def topic_refusal(store: Store, topic: Topic | None) -> LiteMQError | None:
     """Return why records of durability ``replicas`` are refused in ``topic`` now, or ``None``."""
     refusal = store.replica_refusal
     if refusal is None and topic is not None and store.in_sync < topic.min_in_sync:
@@ -57,7 +57,7 @@ def _describe(store: Store, topic: Topic) -> str:
 def check_enough_replicas(store: Store, topic: Topic, level: int) -> None:
     """Raise if new records of ``level`` are refused, because the group cannot confirm them now."""
     if level >= _REPLICAS:
-        refusal = replica_refusal(store, topic)
+        refusal = topic_refusal(store, topic)
         if refusal is not None:
             raise detached(refusal)
 

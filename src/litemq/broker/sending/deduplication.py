@@ -16,7 +16,7 @@ from litemq.broker.admission.record_claims import (
     read_plain_claims,
     read_uniform_claims,
 )
-from litemq.broker.admission.replicas import check_replicated, replica_refusal
+from litemq.broker.admission.replicas import check_replicated, topic_refusal
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.sending.send_tick import Earlier, Request, SendTick
 from litemq.errors import InvalidArgumentError, LiteMQError, NotConfirmedError, SequenceGapError
@@ -131,7 +131,7 @@ class Deduplication:
         return self._store.is_replicated and self._refusal(topic_id) is None
 
     def _refusal(self, topic_id: int) -> LiteMQError | None:
-        return replica_refusal(self._store, self._store.state.topics.get(topic_id))
+        return topic_refusal(self._store, self._store.state.topics.get(topic_id))
 
     def _check_replicas(
         self, pair: tuple[int, int, int], sequence: int, count: int, tentative: dict[tuple[int, int, int], int]

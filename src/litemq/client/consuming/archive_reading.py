@@ -11,12 +11,12 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from importlib.metadata import entry_points
 from typing import Final, NamedTuple, Protocol
 
 from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.engine.archives import ArchivedQueue, ArchiveInfo
 from litemq.client.engine.selection import Selection
+from litemq.client.entry_points import installed
 from litemq.errors import MissingExtraError
 
 __all__ = ["Archive", "ArchiveFallback", "ArchiveRequest", "ArchivedRecords"]
@@ -192,7 +192,7 @@ class ArchiveFallback:
 
 
 def _load() -> OpenArchive:
-    for entry in entry_points(group=_GROUP, name=_NAME):
+    for entry in installed(_GROUP).select(name=_NAME):
         try:
             found: OpenArchive = entry.load()
         except ModuleNotFoundError as error:

@@ -14,7 +14,7 @@ GROUP_FIGURES = ("unmoved_gap", "moved_resume")
 # watch.
 LOST = ("lost_", "duplicates")
 # Rounds that differ from other ones in their settings only.
-LIKE_OTHERS = ("short_failover_", "etcd_failover_", "etcd_short_failover_", "stop_")
+LIKE_OTHERS = ("failover_", "short_failover_", "etcd_failover_", "etcd_short_failover_", "stop_")
 STEPS = ("_lease_over", "_elected", "_registered", "_first_ack")
 
 
