@@ -94,7 +94,6 @@ class Broker:
         backlog = Backlog(store, clock, context.limits.max_backlog)
         recent_consumers = RecentConsumers(clock)
         dead_letters = DeadLetterReader(store)
-        self.alarms = context.alarms
         self.groups = GroupCoordinator(context, clock=session_clock, broker=identity.name, zone=identity.zone)
         self._long_polls = LongPolls(context)
         self._timer_firing = TimerFiring(context)
@@ -206,7 +205,7 @@ class Broker:
     async def fire_due(self) -> int:
         """Do all work that is due now; return the number of items. For tests that move a clock."""
         return (
-            self.alarms.ring_due()
+            self.context.ring_due()
             + await self._transactions.publish_decided()
             + await self._timer_firing.fire_due()
             + await self._job_scheduler.fire_due()
@@ -222,11 +221,10 @@ class Broker:
         self._job_scheduler.close()
         self._message_expiry.close()
         self._transactions.close()
-        self.alarms.close()
         self._tick_batcher.close()
         self._long_polls.close()
         self._redrives.close()
         self._lessor.close()
         self._retry_scheduler.close()
         self.groups.close()
-        self.context.answers.close()
+        self.context.close()

@@ -75,5 +75,4 @@ class ReadOnlyBroker:
         """Answer all waiting pulls."""
         self._store.on_appended(None)
         self._long_polls.close()
-        self._context.alarms.close()
-        self._context.answers.close()
+        self._context.close()

@@ -148,6 +148,11 @@ class DiskStore:
         return self._flusher.flushed
 
     @property
+    def log_clock(self) -> Clock:
+        """The time of records. It continues from the last record."""
+        return self._parts.log_clock
+
+    @property
     def is_replicated(self) -> bool:
         """Whether a replicated group decides what is confirmed."""
         return False

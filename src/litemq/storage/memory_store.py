@@ -45,6 +45,7 @@ from litemq.storage.batches.half_batches import (
 from litemq.storage.batches.producer_halves import producers_batch, transactions_batch
 from litemq.storage.batches.record_events import numbered_events
 from litemq.storage.log.flush import OnFlushed
+from litemq.storage.log.log_clock import LogClock
 from litemq.storage.retention.topic_expiry import TopicExpiry
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, Topic, TopicSettings
 from litemq.storage.state.topics import system_topic_queues
@@ -74,6 +75,7 @@ class MemoryStore:
         self.epoch = 1
         self.kept_from = 0  # without retention
         self._time = 0
+        self.log_clock = LogClock(clock, lambda: self._time)
         self._closed = False
         self._queues: dict[QueueKey, list[bytes]] = defaultdict(list)
         self._records: dict[int, bytes] = {}
@@ -115,7 +117,7 @@ class MemoryStore:
             raise StoreFailedError("the store was closed")
         sizes = batch.columns.sizes
         offsets = np.cumsum(sizes) - sizes + self.confirm_offset
-        self._time = max(self._clock.wall_ms(), self._time)
+        self._time = self.log_clock.wall_ms()
         stamped = stamp(batch, self.state, offsets, self._time, epoch=1)
         for key, end_offset in zip(stamped.keys, stamped.end_offsets, strict=True):
             self.state.extend_queue(key, end_offset)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from litemq.clock import Clock
 from litemq.errors import LiteMQError
 from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.batch import Placed
@@ -116,6 +117,10 @@ class Store(QueueReads, Protocol):
     @property
     def flushed_offset(self) -> int:
         """The offset below which everything is on this disk; in a replicated group, not more."""
+
+    @property
+    def log_clock(self) -> Clock:
+        """The time of records, leases, retries and checks. It continues from the last record."""
 
     @property
     def is_replicated(self) -> bool:

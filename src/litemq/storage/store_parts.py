@@ -17,6 +17,7 @@ from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.confirmation import Confirmation, GroupConfirmation
 from litemq.storage.log.damage import DamageLog
 from litemq.storage.log.flush import Flusher
+from litemq.storage.log.log_clock import LogClock
 from litemq.storage.log.log_directory import LogDirectory
 from litemq.storage.log.segment import Segment
 from litemq.storage.log_marks import LogMarks
@@ -72,6 +73,7 @@ class StoreParts:
     log: CommitLog = field(init=False)
     flusher: Flusher = field(init=False)
     confirmation: Confirmation = field(init=False)
+    log_clock: LogClock = field(init=False)
 
     @property
     def is_replica(self) -> bool:
@@ -118,6 +120,7 @@ class StoreParts:
         files = self.files
         self.log, self.flusher, self.confirmation = files.log, files.flusher, files.confirmation
         self.maintaining, self.writing = threading.RLock(), threading.RLock()
+        self.log_clock = LogClock(self.clock, lambda: files.store_timestamp)
 
 
 def open_queues(disk: Disk, directory: Path, state: State) -> Queues:

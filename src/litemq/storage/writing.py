@@ -35,7 +35,7 @@ class StoreWriter:
         log, files, state, changes = parts.log, parts.files, parts.state, parts.changes
         columns, sizes = batch.columns, batch.columns.sizes
         offsets = log.allocate(sizes)
-        time = max(parts.clock.wall_ms(), files.store_timestamp)
+        time = parts.log_clock.wall_ms()
         stamped = stamp(batch, state, offsets, time, files.epoch.number)
         before = log.end
         try:
@@ -72,7 +72,7 @@ class StoreWriter:
         before = log.end
         if not log.fits(len(batch)):
             return None
-        time = max(parts.clock.wall_ms(), files.store_timestamp)
+        time = parts.log_clock.wall_ms()
         stamped = native.loops.stamp_sends(
             batch,
             topic.name.encode(),

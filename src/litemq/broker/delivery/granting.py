@@ -41,8 +41,8 @@ class GrantRequest(NamedTuple):
     max_bytes: int
     max_retries: int
     token: int
-    deadline: int
-    now: int
+    deadline: int  # by the log's clock
+    alive_at: int  # messages with an earlier end of their time to live have expired
     wanted: Filter | None = None
 
 
@@ -217,7 +217,7 @@ class GrantBuilder:
 
     def _drop_expired(self, chunk: Chunk, key: QueueKey, run: Run, tries: int) -> list[Run]:
         """Return the runs of messages that have not expired; the others become dead letters."""
-        expired = chunk.is_expired(*run, self._request.now)
+        expired = chunk.is_expired(*run, self._request.alive_at)
         if expired is None:
             return [run]
         for dead in _chosen_runs(expired.tolist(), run[0]):

@@ -52,7 +52,8 @@ class Lessor(QueueListener):
         self._store = context.store
         self._limits = context.limits
         self._clock = context.clock
-        self._alarms = context.alarms
+        self._log_clock = context.store.log_clock
+        self._alarms = context.log_alarms
         self._retry_scheduler = retry_scheduler
         self._loop = asyncio.get_running_loop()
         self._read_ahead = ReadAhead(context.store.for_consumers, self)
@@ -173,7 +174,7 @@ class Lessor(QueueListener):
             leased_topic.availability.forget()
 
     def _decide(self, group: str, tick: GroupTick) -> None:
-        now = self._clock.wall_ms()
+        now = self._log_clock.wall_ms()
         confirmed = self._store.confirm_offset  # the grants may see more, but not less
         record = TickRecord(group)
         for leased_topic in tick.topics:
@@ -183,7 +184,7 @@ class Lessor(QueueListener):
             for queue, lease in settlement.decide(leased_topic.availability, record, now):
                 self._watch(leased_topic.availability, queue, lease)
         grants = [each for leased_topic in tick.topics for each in self._serve(leased_topic, record, now)]
-        self._append(record, now)
+        self._append(record)
         for failed in record.failures:
             self._retry_scheduler.wait(failed.predecessor, group, failed.due)
         for leased_topic in tick.topics:
@@ -195,7 +196,7 @@ class Lessor(QueueListener):
         for _, settlement in tick.settlements:
             settlement.answer(self._store)
 
-    def _append(self, record: TickRecord, now: int) -> None:
+    def _append(self, record: TickRecord) -> None:
         """Append the tick's record, and the dead letters that it decides.
 
         Retention drops the records before ``kept_from``, so a retry of one of them is a retry of a
@@ -210,7 +211,7 @@ class Lessor(QueueListener):
             if record:
                 self._store.append_control(record.control())
             if record.dead:
-                self._store.append_placed(dead_letter_records(self._store, record.dead, now))
+                self._store.append_placed(dead_letter_records(self._store, record.dead, self._clock.wall_ms()))
 
     def _serve(
         self, leased_topic: LeasedTopic, record: TickRecord, now: int
@@ -221,6 +222,7 @@ class Lessor(QueueListener):
         if self._store.state.parts.groups.is_paused(availability.group):
             return served
         in_flight = availability.in_flight
+        alive_at = self._clock.wall_ms()
         for waiting in list(leased_topic.waiting):
             if not waiting.caller.is_writable:
                 self._wait_until_writable(leased_topic, waiting)
@@ -236,7 +238,7 @@ class Lessor(QueueListener):
             # ``now`` is rounded down, and no lease may end early: hence one millisecond more.
             deadline = now + asked.lease_ms + 1
             request = GrantRequest(
-                limit, waiting.max_bytes, asked.max_retries, _new_token(), deadline, now, waiting.wanted
+                limit, waiting.max_bytes, asked.max_retries, _new_token(), deadline, alive_at, waiting.wanted
             )
             grant = availability.grant(request, record)
             if grant.counts or grant.error is not None:
@@ -356,7 +358,7 @@ class Lessor(QueueListener):
 
     def _on_expired(self, ends: list[LeaseEnd]) -> None:
         """Return the messages of leases that have expired and were not settled or extended."""
-        now = self._clock.wall_ms()
+        now = self._log_clock.wall_ms()
         for availability, queue, slot in ends:
             if queue.end(slot, now):
                 leased_topic = self._topics.get((availability.group, availability.topic_id))

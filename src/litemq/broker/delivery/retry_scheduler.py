@@ -31,8 +31,8 @@ class RetryScheduler:
 
     def __init__(self, context: BrokerContext) -> None:
         self._store = store = context.store
-        self._clock = context.clock
-        self._alarms = context.alarms
+        self._clock = context.store.log_clock
+        self._alarms = context.log_alarms
         self._events = context.events
         self._reading: set[asyncio.Task[None]] = set()
         for predecessor, group, waiting in store.state.parts.tries:

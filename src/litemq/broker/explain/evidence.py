@@ -149,6 +149,7 @@ class EvidenceCollector:
         self, topic: str, message_id: str, group: str, copies: list[Copy], half: Half | None, timer: FoundTimer
     ) -> Evidence:
         state, now = self._store.state, self._clock.wall_ms()
+        ahead = self._log_ahead_ms()
         facts = state.topic(topic)
         if facts is None:  # deleted a moment ago
             return Evidence(message_id, group, topic, now, is_topic=False)
@@ -171,7 +172,7 @@ class EvidenceCollector:
             is_cancelled=last is None and timer.state is TimerState.CANCELLED,
             expire_at=copies[-1].stored.record.expire_at if last is None else last.stored.record.expire_at,
             delivery=None if last is None else self._delivery(group, facts, last, visits),
-            waiting_try=None if waiting is None else (waiting.due, waiting.tries),
+            waiting_try=None if waiting is None else (waiting.due - ahead, waiting.tries),
             dead_letter=self._dead_letter(group, copies),
             half=half,
             is_paused=self._store.state.parts.groups.is_paused(group),
@@ -195,11 +196,16 @@ class EvidenceCollector:
             offset,
             group_offset,
             offset < group_offset or any(run_begin <= offset < end for run_begin, end in done),
-            leases[0].deadline if leases else 0,
+            leases[0].deadline - self._log_ahead_ms() if leases else 0,
             leases[0].tries if leases else 0,
             owner.client if owner is not None else "",
             max(0, offset - begin - sum(min(end, offset) - run_begin for run_begin, end in done)),
         )
+
+    def _log_ahead_ms(self) -> int:
+        """Return how far the log's clock, by which leases and retries end, is ahead."""
+        log_ms: int = self._store.log_clock.wall_ms()
+        return max(0, log_ms - self._clock.wall_ms())
 
     def _half(self, copies: list[Copy]) -> Half | None:
         """Return the half of a message that has only halves."""

@@ -47,7 +47,7 @@ class GroupAdmin:
         self._topics = context.topics
         self._answers = context.answers
         self._events = context.events
-        self._state = GroupState(context.store, context.clock, groups)
+        self._state = GroupState(context.store, groups)
         self.handlers = (
             Handler(Opcode.DESCRIBE_GROUP, Permission.GROUP_GET, self._describe),
             Handler(Opcode.LIST_GROUPS, Permission.LISTED, self._list),

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from litemq.broker.groups.coordinator import GroupCoordinator, GroupTopic
 from litemq.broker.groups.queue_lag import queue_statistics
 from litemq.broker.topics.queue_ranges import offset_range
-from litemq.clock import Clock
 from litemq.errors import LiteMQError
 from litemq.proto.wire_pb2 import GroupAnswer, GroupMember, GroupQueueState, GroupReset
 from litemq.storage.state import QueueKey, retry_topic
@@ -21,9 +20,8 @@ AgeLookups = list[tuple[GroupQueueState, QueueKey, int]]
 class GroupState:
     """Describes groups. Call it on the event loop, except ``stored_at``."""
 
-    def __init__(self, store: Store, clock: Clock, groups: GroupCoordinator) -> None:
+    def __init__(self, store: Store, groups: GroupCoordinator) -> None:
         self._store = store
-        self._clock = clock
         self._groups = groups
 
     def describe(self, group: str) -> tuple[GroupAnswer, AgeLookups]:
@@ -86,7 +84,7 @@ class GroupState:
         queue_range = offset_range(self._store, key)
         if is_retry:
             queue_range.queue_id = 0
-        numbers = queue_statistics(state, group, key, self._clock.wall_ms())
+        numbers = queue_statistics(state, group, key, self._store.log_clock.wall_ms())
         lost = state.parts.losses.of(group, key)
         membership = self._groups.membership(GroupTopic(group, topic.topic_id))
         owner = None if membership is None else membership.owners.get(key)
@@ -104,7 +102,7 @@ class GroupState:
 
     def in_flight(self, group: str, key: QueueKey) -> int:
         """Return the number of messages of a queue that are leased now."""
-        return queue_statistics(self._store.state, group, key, self._clock.wall_ms()).in_flight
+        return queue_statistics(self._store.state, group, key, self._store.log_clock.wall_ms()).in_flight
 
     def stored_at(self, key: QueueKey, offset: int) -> int:
         """Return when a message was stored, in ms; 0 if it is unknown. It may wait for the disk."""

@@ -23,6 +23,7 @@ class BrokerContext:
     clock: Clock
     limits: BrokerLimits
     alarms: Alarms
+    log_alarms: Alarms  # by the store's ``log_clock``: leases, retries and checks
     topics: TopicDirectory
     events: QueueEvents
     answers: DeferredAnswers
@@ -30,4 +31,23 @@ class BrokerContext:
     @classmethod
     def create(cls, store: Store, clock: Clock, limits: BrokerLimits) -> BrokerContext:
         """Make the context of a broker over ``store``, with no listeners yet."""
-        return cls(store, clock, limits, Alarms(clock), TopicDirectory(store), QueueEvents(), DeferredAnswers())
+        return cls(
+            store,
+            clock,
+            limits,
+            Alarms(clock),
+            Alarms(store.log_clock),
+            TopicDirectory(store),
+            QueueEvents(),
+            DeferredAnswers(),
+        )
+
+    def ring_due(self) -> int:
+        """Ring all due alarms now. See ``Alarms``."""
+        return self.alarms.ring_due() + self.log_alarms.ring_due()
+
+    def close(self) -> None:
+        """Drop all alarms and answers."""
+        self.alarms.close()
+        self.log_alarms.close()
+        self.answers.close()

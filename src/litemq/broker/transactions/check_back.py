@@ -61,9 +61,9 @@ class CheckBack:
 
     def __init__(self, context: BrokerContext) -> None:
         self._store = context.store
-        self._clock = context.clock
+        self._clock = context.store.log_clock
         self._limits = context.limits
-        self._alarms = context.alarms
+        self._alarms = context.log_alarms
         self._answers = context.answers
         self.schedule = CheckSchedule(context.store, context.limits)
         self._undecided = UndecidedHalves(context.store, context.clock, context.answers.lookups)

@@ -54,9 +54,9 @@ class SinkTransactions:
         self, context: BrokerContext, quotas: Quotas, capacity: HalfCapacity, publisher: HalfPublisher
     ) -> None:
         self._store = context.store
-        self._clock = context.clock
+        self._clock = context.store.log_clock
         self._limits = context.limits
-        self._alarms = context.alarms
+        self._alarms = context.log_alarms
         self._topics = context.topics
         self._quotas = quotas
         self._capacity = capacity

@@ -174,7 +174,7 @@ def test_retries_come_before_all_priorities(tmp_path: Path) -> None:
             assert await ann.fail(got[-1], delay_ms=1000) == []
             await ann.send(_records(9000, 1, priority=255), 15)
             clock.advance(1.1)
-            broker.alarms.ring_due()
+            broker.context.ring_due()
             (again,) = await ann.ask_for(1)
             assert (again.message_id, again.is_retry) == (got[-1].message_id, True)
 

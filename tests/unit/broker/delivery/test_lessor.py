@@ -27,7 +27,7 @@ def _ids(messages: list[Got]) -> list[str]:
 
 def _pass(broker: Broker, clock: FakeClock, seconds: float) -> None:
     clock.advance(seconds)
-    broker.alarms.ring_due()
+    broker.context.ring_due()
 
 
 @KINDS

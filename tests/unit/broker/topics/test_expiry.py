@@ -37,12 +37,12 @@ def test_a_run_follows_a_change_of_topics_and_the_age_of_the_oldest_message() ->
     async def use(store: MemoryStore, broker: Broker, clock: FakeClock) -> None:
         await asyncio.sleep(0)
         key = _send(store, TopicSettings(retention_ms=60_000))
-        assert len(broker.alarms) == 0
+        assert len(broker.context.alarms) == 0
         broker.context.events.on_topics_changed()
         broker.context.events.on_topics_changed()
-        await eventually(lambda: len(broker.alarms) == 1)  # one run, which has set one alarm
+        await eventually(lambda: len(broker.context.alarms) == 1)  # one run, which has set one alarm
         clock.advance(59)
-        assert broker.alarms.ring_due() == 0
+        assert broker.context.ring_due() == 0
         clock.advance(2)
         await eventually(lambda: store.state.start_offsets[key] == 1)
 
@@ -54,7 +54,7 @@ def test_topics_without_a_maximum_age_set_no_alarm() -> None:
         key = _send(store, TopicSettings())
         clock.advance(1_000_000)
         await broker.fire_due()
-        assert len(broker.alarms) == 0
+        assert len(broker.context.alarms) == 0
         assert store.state.start_offsets[key] == 0
 
     _run(use)

@@ -68,7 +68,7 @@ class Shop:
 
     async def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
-        self._broker.alarms.ring_due()
+        self._broker.context.ring_due()
         await asyncio.gather(*self._broker.context.answers._tasks)
 
     async def messages(self, topic: str = "orders") -> list[StoredRecord]:

@@ -116,7 +116,7 @@ class Transactions(BrokerMachine):
                 self.checks[name] += 1
 
     async def _ring(self) -> None:
-        self.broker.alarms.ring_due()
+        self.broker.context.ring_due()
         await asyncio.gather(*self.broker.context.answers._tasks)
 
     # What brokers do ------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ async def _ids(broker: Broker, queue_id: int = 0) -> list[str]:
 
 async def _pass(broker: Broker, clock: FakeClock, seconds: float) -> None:
     clock.advance(seconds)
-    broker.alarms.ring_due()
+    broker.context.ring_due()
     await asyncio.gather(*broker.context.answers._tasks)
 
 
@@ -493,9 +493,9 @@ def test_the_alarm_of_an_ended_transaction_is_not_set_again(kind: Kind, tmp_path
                 half(ONE, properties={CHECK_AFTER: "3600000"}) + half(TWO, properties={CHECK_AFTER: "3600000"})
             )
             await producer.commit(ONE)
-            before = len(broker.alarms)
+            before = len(broker.context.log_alarms)
             await _pass(broker, clock, 61)
-            assert len(broker.alarms) == before - 1
+            assert len(broker.context.log_alarms) == before - 1
             for _ in range(59):
                 await _pass(broker, clock, 61)
             assert (await producer.describe(TWO)).checks == 1

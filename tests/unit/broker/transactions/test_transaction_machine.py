@@ -134,7 +134,7 @@ class Transactions(BrokerMachine):
         self.sent.clear()
 
     async def _ring(self) -> None:
-        self.broker.alarms.ring_due()
+        self.broker.context.ring_due()
 
     # What brokers do ------------------------------------------------------------------------------
 
