@@ -33,7 +33,7 @@ from litemq.storage.store_parts import StoreParts
 
 __all__ = ["MUTATIONS", "Mutation"]
 
-_FOUND_WITHIN: Final = 60  # seeds
+_FOUND_WITHIN: Final = 240  # seeds
 _LOST: Final = ("I1", "I2")
 _initialize: Final = InSyncTracker.__init__
 _view: Final = QueueView.__init__
@@ -125,7 +125,7 @@ MUTATIONS: Final = {
     "rule 3: a set of one": Mutation(
         [(InSyncTracker, "__init__", _track_without_floor), (replica_groups, "elect_master", _elect_without_floor)],
         ("I1",),
-        ("isolate_master", "wipe", "wipe"),
-        known=17,
+        ("isolate_master", "wipe"),
+        known=89,
     ),
 }
