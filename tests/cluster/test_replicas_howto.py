@@ -1,4 +1,6 @@
-"""The commands of ``docs/howto/replicas.md``: three machines from scratch, and a lost disk."""
+"""The commands of ``docs/howto/replicas.md``: three machines from scratch or from one broker, and a
+lost disk.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,11 @@ def _commands() -> list[str]:
     """Return the commands for other machines: NameServer, first broker, second broker, new disk."""
     blocks = re.findall(r"^```sh\n(litemq (?:nameserver|broker).*?)^```$", HOWTO.read_text(), re.MULTILINE | re.DOTALL)
     return [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
+
+
+def _growth() -> list[str]:
+    """Return the commands that make the group of one broker's log: the look, and the change."""
+    return re.findall(r"^litemq (cluster recover orders --force.*)$", HOWTO.read_text(), re.MULTILINE)
 
 
 class _Machines:
@@ -58,6 +65,11 @@ class _Machines:
         done = litemq("cluster", "status", cwd=self._folder, check=False, environment=self.environment)
         return done.returncode, done.stdout + done.stderr
 
+    def tried(self, command: str) -> tuple[int, str]:
+        """Run a command of the page that may be refused; return its exit status and output."""
+        done = litemq(*shlex.split(command), cwd=self._folder, check=False, environment=self.environment)
+        return done.returncode, done.stdout
+
     def run(self, *arguments: str) -> str:
         return litemq(*arguments, cwd=self._folder, environment=self.environment).stdout
 
@@ -85,3 +97,25 @@ def test_three_machines_from_scratch_and_a_lost_disk(tmp_path: Path) -> None:
         wait_until(lambda: machines.status()[0] == 0)  # the newcomer is in sync, and the lost replica forgotten
         found = machines.run("message", "tail", "orders", "--no-follow")
         assert [line.partition(" ")[2].partition(" ")[2] for line in found.splitlines()] == ["before", "without node-2"]
+
+
+def test_a_broker_becomes_a_group(tmp_path: Path) -> None:
+    nameserver, first, other, _ = _commands()
+    look, change = _growth()
+    with _machines(tmp_path) as machines:
+        machines.start("node-1", nameserver)
+        alone = machines.start("node-1", first.replace(" --replicas 3 --experimental", ""))
+        machines.run("topic", "create", "orders")
+        machines.run("message", "send", "orders", "before")
+        alone.stop()
+        machines.start("node-1", first)
+        machines.start("node-2", other)
+        machines.start("node-3", other)
+        wait_until(lambda: machines.status()[1].count("catching up") == 3)
+        assert "would recover group orders" in machines.tried(look)[1]
+        assert "facts lost" in machines.status()[1]
+        wait_until(lambda: machines.tried(change)[0] == 0)
+        wait_until(lambda: machines.status()[0] == 0)
+        machines.run("message", "send", "orders", "after")
+        found = machines.run("message", "tail", "orders", "--no-follow")
+        assert [line.partition(" ")[2].partition(" ")[2] for line in found.splitlines()] == ["before", "after"]
