@@ -148,13 +148,12 @@ def test_only_reads_and_background_work_wait_for_the_confirmation_alone() -> Non
     waiting = re.compile(r"\.(when_confirmed|when_replicated|wait_confirmed|confirmed)\(")
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if waiting.search(path.read_text())}
     assert found - {"replication/in_sync_set.py", "replication/shipping.py"} == {
+        "admission/durability_wait.py",
         "dead_letters/redrive.py",
         "delivery/lessor.py",
         "reading/long_polls.py",
         "runtime/deferred_answers.py",
-        "sending/answers.py",
         "transactions/check_back.py",
-        "transactions/half_batcher.py",
         "transactions/publishing.py",
         "transactions/undecided.py",
     }

@@ -7,17 +7,15 @@ from functools import partial
 from itertools import accumulate, groupby
 from typing import Final
 
-from litemq.broker.admission.replicas import too_few_confirmed
+from litemq.broker.admission.durability_wait import DurabilityWait
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.sending.send_tick import Earlier, Known, Request, SendTick
 from litemq.errors import LiteMQError
 from litemq.net.frame import Frame
 from litemq.net.sent_answers import pack_sent_answer
 from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
-from litemq.storage.log.flush import OnFlushed
-from litemq.storage.state import Topic
 from litemq.storage.store import Sent, Store
-from litemq.types import Durability, ReplicaAck
+from litemq.types import Durability
 
 __all__ = ["SendAnswers", "list_held_offsets", "refuse_all"]
 
@@ -26,14 +24,12 @@ _DISK: Final = int(Durability.DISK)
 
 
 class SendAnswers:
-    """Answers the requests of ticks: levels below ``DISK`` at once, ``DISK`` when ``store`` has
-    flushed them, and ``REPLICAS`` when its group has confirmed them. If the topic's ``replica_ack``
-    is ``MEMORY``, ``REPLICAS`` only needs that the group has received them.
-    """
+    """Answers the requests of ticks. See ``DurabilityWait``."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._is_replicated = store.is_replicated
+        self._wait = DurabilityWait(store)
 
     def answer(self, topic_id: int, tick: SendTick, offsets: list[int], sent: Sent) -> None:
         """Answer the new requests of ``tick``, whose first records have ``offsets``."""
@@ -46,32 +42,7 @@ class SendAnswers:
             if len(levels) > 1:
                 indexes = [index for index in everything if tick.levels[index] == level]
             answer = partial(_answer_some, tick, offsets, sent.store_timestamp, indexes)
-            self._when_held(topic_id, level, sent.end, answer)
-
-    def _when_held(self, topic_id: int, level: int, end: int, answer: OnFlushed) -> None:
-        """Call ``answer`` once ``level`` holds for the topic's records below log offset ``end``."""
-        if self._is_replicated:
-            answer = partial(self._answer_if_leased, answer)
-        if level < _DISK:
-            answer(None)
-        elif level == _DISK:
-            self._store.when_flushed(end, answer)
-        else:
-            topic = self._store.state.topics.get(topic_id)
-            if topic is not None and topic.min_in_sync:
-                answer = partial(self._answer_if_enough, topic, answer)
-            if topic is not None and topic.replica_ack == ReplicaAck.MEMORY:
-                self._store.when_received(end, answer)
-            else:
-                self._store.when_replicated(end, answer)
-
-    def _answer_if_enough(self, topic: Topic, answer: OnFlushed, failure: LiteMQError | None) -> None:
-        """Answer, unless the in-sync set has become too small for ``topic``."""
-        answer(failure or too_few_confirmed(self._store, topic))
-
-    def _answer_if_leased(self, answer: OnFlushed, failure: LiteMQError | None) -> None:
-        """Answer, unless the lease of this master ended meanwhile."""
-        answer(failure or self._store.lease_refusal)
+            self._wait.when_held(topic_id, level, sent.end, answer)
 
     def answer_one(self, topic_id: int, caller: Caller, frame: Frame, level: int, sent: Sent) -> None:
         """Answer the only request of a tick, whose records are ``sent``."""
@@ -79,7 +50,7 @@ class SendAnswers:
         if level < _DISK and not self._is_replicated:
             caller.answer(frame, header)
         else:
-            self._when_held(topic_id, level, sent.end, partial(_answer_one, caller, frame, header))
+            self._wait.when_held(topic_id, level, sent.end, partial(_answer_one, caller, frame, header))
 
     def answer_known(self, topic_id: int, known: Known) -> None:
         """Answer a request that an earlier try appended with its first receipts.
@@ -89,7 +60,7 @@ class SendAnswers:
         """
         caller, frame, earlier, level = known
         header = _pack_earlier(earlier, _NO_OFFSET, 0)
-        self._when_held(topic_id, level, self._store.log_end, partial(_answer_one, caller, frame, header))
+        self._wait.when_held(topic_id, level, self._store.log_end, partial(_answer_one, caller, frame, header))
 
 
 def refuse_all(requests: list[Request], error: LiteMQError) -> None:

@@ -16,9 +16,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from litemq.broker.admission.durability_wait import DurabilityWait
 from litemq.broker.admission.quotas import Quotas
 from litemq.broker.admission.record_claims import check_halves, queue_priorities
-from litemq.broker.admission.replicas import check_enough_replicas, check_replicated, too_few_confirmed
+from litemq.broker.admission.replicas import check_enough_replicas, check_replicated
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
@@ -46,11 +47,10 @@ from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import Failure, HalfRefused, Opcode, SendHalfAnswer, SendHalfRequest
 from litemq.storage.state import Topic
 from litemq.storage.state.transactions.halves import Halves
-from litemq.types import Durability, is_system_name
+from litemq.types import is_system_name
 
 __all__ = ["HalfBatcher"]
 
-_DISK: Final = int(Durability.DISK)
 _OWN_FAULTS: Final = (
     RecordFormatError,
     InvalidArgumentError,
@@ -83,6 +83,7 @@ class HalfBatcher:
 
     def __init__(self, context: BrokerContext, quotas: Quotas, capacity: HalfCapacity, check_back: CheckBack) -> None:
         self._store = context.store
+        self._wait = DurabilityWait(context.store)
         self._limits = context.limits
         self._topics = context.topics
         self._quotas = quotas
@@ -154,7 +155,7 @@ class HalfBatcher:
             appended = self._store.append_producers_halves(whole, topic.topic_id, parsed.queue_ids[numbers])
             store_timestamp = appended.store_timestamp
             self._check_back.watch(new)
-        self._answer(topic, requests, parsed, refused, store_timestamp)
+        self._answer(topic.topic_id, requests, parsed, refused, store_timestamp)
 
     def _parse_records(self, topic: Topic, requests: list[_Request]) -> _ParsedHalves:
         joined = b"".join([request.frame[4] for request in requests])
@@ -237,7 +238,7 @@ class HalfBatcher:
 
     def _answer(
         self,
-        topic: Topic,
+        topic_id: int,
         requests: list[_Request],
         parsed: _ParsedHalves,
         refused: dict[int, LiteMQError],
@@ -246,8 +247,7 @@ class HalfBatcher:
         """Answer each request once its highest level holds; known halves are in the log, too."""
         levels = parsed.columns.header["reliability"]
         plain = SendHalfAnswer(store_timestamp=store_timestamp).SerializeToString()
-        flushed: list[tuple[_Request, bytes]] = []
-        replicated: list[tuple[_Request, bytes]] = []
+        answers: dict[int, list[tuple[_Request, bytes]]] = {}  # by level
         for request, first, end in zip(requests, parsed.bounds, parsed.bounds[1:], strict=False):
             answer = plain
             if refused:
@@ -255,25 +255,9 @@ class HalfBatcher:
                     _refusal(number - first, refused[number]) for number in range(first, end) if number in refused
                 ]
                 answer = SendHalfAnswer(store_timestamp=store_timestamp, refused=refusals).SerializeToString()
-            level = levels[first:end].max()
-            if level > _DISK:
-                replicated.append((request, answer))
-            elif level == _DISK:
-                flushed.append((request, answer))
-            else:
-                self._answer_all([(request, answer)], None)
-        if flushed:
-            self._store.when_flushed(self._store.log_end, partial(self._answer_all, flushed))
-        if replicated:
-            self._store.when_replicated(self._store.log_end, partial(self._answer_if_enough, topic, replicated))
-
-    def _answer_if_enough(
-        self, topic: Topic, answers: list[tuple[_Request, bytes]], failure: LiteMQError | None
-    ) -> None:
-        self._answer_all(answers, failure or too_few_confirmed(self._store, topic))
-
-    def _answer_all(self, answers: list[tuple[_Request, bytes]], failure: LiteMQError | None) -> None:
-        _answer_all(answers, failure or self._store.lease_refusal)
+            answers.setdefault(int(levels[first:end].max()), []).append((request, answer))
+        for level, some in answers.items():
+            self._wait.when_held(topic_id, level, self._store.log_end, partial(_answer_all, some))
 
 
 def _answer_all(answers: list[tuple[_Request, bytes]], failure: LiteMQError | None) -> None:
