@@ -65,7 +65,7 @@ def plan_recovery(
     if len(reports) < configured:
         reasons.append(f"only {len(reports)} of {configured} replicas report")
     if empty and latest[1]:
-        reasons.append(f"the log of {', '.join(empty)} is empty, so its disk may have been lost")
+        reasons.append(f"the log of {', '.join(empty)} is empty: it is new, or its disk was lost")
     holders = sorted(names[report.store_id] for report in reports if report.last_epoch == latest[0])
     if not reasons and len(holders) + min_in_sync <= configured:
         reasons.append(

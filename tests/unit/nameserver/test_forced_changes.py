@@ -47,7 +47,7 @@ def test_the_replicas_of_the_latest_epoch_must_overlap_with_any_in_sync_set() ->
     ("reports", "reason"),
     [
         ((_report(A), _report(B)), "only 2 of 3 replicas report"),
-        ((_report(A), _report(B), _report(C, 0, 0)), "the log of c is empty, so its disk may have been lost"),
+        ((_report(A), _report(B), _report(C, 0, 0)), "the log of c is empty: it is new, or its disk was lost"),
         ((_report(A, 0, 0),), "only 1 of 3 replicas report"),
         ((_report(A), _report(B, 0, 0)), "only 2 of 3 replicas report; the log of b is empty"),
     ],
