@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -62,6 +63,7 @@ def main() -> None:
     seeds = range(int(first), int(last or first) + 1)
     if arguments.trace is not None:
         trace(seeds[0], arguments.trace)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and the workers end, too
     began, total, bad = time.monotonic(), Counter[str](), 0
     with ProcessPoolExecutor(arguments.workers, multiprocessing.get_context("spawn")) as pool:
         for done, (seed, faults, counts, _) in enumerate(pool.map(play, seeds, chunksize=5), 1):
