@@ -28,13 +28,16 @@ async def wait_master(nameserver: int, epoch: int, members: int = 3) -> ReplicaG
 
 
 async def wait_no_master(nameserver: int) -> ReplicaGroup:
-    """Wait until a group has no master."""
+    """Wait until a group has no master, and no replica left to elect.
+
+    A replica that was killed together with the master may be elected once more.
+    """
     peer = await Peer.connect("127.0.0.1", nameserver, client_id="tests")
     try:
         while True:
             answer = await peer.request(Opcode.LIST_REPLICA_GROUPS, b"", timeout=60)
             for view in ReplicaGroupsAnswer.FromString(answer.header).groups:
-                if not view.is_leased:
+                if not view.is_leased and "no member of the in-sync set is alive" in view.obstacle:
                     return view
             await asyncio.sleep(0.02)
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import random
+import warnings
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -320,9 +321,11 @@ class Cluster:
         for process in list(self.processes.values()):
             self._end(process, has_power=False)
         self.scheduler.end()
-        for task in asyncio.all_tasks(self.loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            _close(task.get_coro())
+        with warnings.catch_warnings():  # what they still begin is never awaited
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for task in asyncio.all_tasks(self.loop):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                _close(task.get_coro())
 
 
 def _close(coroutine: Any) -> None:
