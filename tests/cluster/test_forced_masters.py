@@ -13,7 +13,7 @@ from litemq.server.nameserver import GROUPS_FILE
 from support.howto_commands import howto_commands
 from support.on_loop import on_loop
 from support.replica_processes import ReplicaProcesses
-from support.replica_views import master_of, wait_no_master
+from support.replica_views import master_of, wait_master, wait_no_master
 from support.waiting import eventually
 
 _NAMES = {"a", "b", "c"}
@@ -32,6 +32,16 @@ async def _said(group: ReplicaProcesses, *arguments: str, until: str) -> str:
         if until in done.stdout + done.stderr:
             return done.stdout + done.stderr
         await asyncio.sleep(0.1)
+
+
+async def _more_is_confirmed_than(behind: str, group: ReplicaProcesses) -> None:
+    """Wait until the NameServer has a report of confirmed records that ``behind`` lacks."""
+    while True:
+        view = await wait_master(group.nameserver.port, 1, members=2)
+        log_end = next(each.log_end for each in view.replicas if each.broker_id == behind)
+        if max(each.confirm for each in view.replicas) > log_end:
+            return
+        await asyncio.sleep(0.02)
 
 
 @on_loop
@@ -88,12 +98,12 @@ async def test_an_unclean_election_loses_what_it_has_said(tmp_path: Path) -> Non
             await group.wait_master(1, members=2)
             for number in range(20):
                 await mq.send("orders", b"lost %d" % number)
-            confirmed = next(each for each in (await group.status())["replicas"] if each["role"] == "master")["log_end"]
+            await _more_is_confirmed_than(behind, group)
             refused = await group.cluster("elect", "orders", "--replica", behind, "--unclean", "--yes")
             assert "may still have a master" in refused.stderr
             for name in _NAMES - {behind}:
                 group.replicas[name].kill()
-            await wait_no_master(group.nameserver.port)
+            confirmed = max(each.confirm for each in (await wait_no_master(group.nameserver.port)).replicas)
             group.replicas[behind].start()
             await _said(group, "status", until="no member of the in-sync set is alive")
 
