@@ -14,6 +14,7 @@ import pytest
 
 from litemq.cli.rendering.exit_codes import EXIT_PARTIAL
 from support.commands import Running, free_ports, litemq, running
+from support.howto_commands import howto_commands
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("not_under_nohup")
@@ -26,11 +27,6 @@ def _commands() -> list[str]:
     """Return the commands for other machines: NameServer, first broker, second broker, new disk."""
     blocks = re.findall(r"^```sh\n(litemq (?:nameserver|broker).*?)^```$", HOWTO.read_text(), re.MULTILINE | re.DOTALL)
     return [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
-
-
-def _growth() -> list[str]:
-    """Return the commands that make the group of one broker's log: the look, and the change."""
-    return re.findall(r"^litemq (cluster recover orders --force.*)$", HOWTO.read_text(), re.MULTILINE)
 
 
 class _Machines:
@@ -65,9 +61,9 @@ class _Machines:
         done = litemq("cluster", "status", cwd=self._folder, check=False, environment=self.environment)
         return done.returncode, done.stdout + done.stderr
 
-    def tried(self, command: str) -> tuple[int, str]:
-        """Run a command of the page that may be refused; return its exit status and output."""
-        done = litemq(*shlex.split(command), cwd=self._folder, check=False, environment=self.environment)
+    def tried(self, *arguments: str) -> tuple[int, str]:
+        """Run a command that may be refused; return its exit status and output."""
+        done = litemq(*arguments, cwd=self._folder, check=False, environment=self.environment)
         return done.returncode, done.stdout
 
     def run(self, *arguments: str) -> str:
@@ -101,7 +97,7 @@ def test_three_machines_from_scratch_and_a_lost_disk(tmp_path: Path) -> None:
 
 def test_a_broker_becomes_a_group(tmp_path: Path) -> None:
     nameserver, first, other, _ = _commands()
-    look, change = _growth()
+    look, change = howto_commands("replicas.md", "Turn a broker into a group")
     with _machines(tmp_path) as machines:
         machines.start("node-1", nameserver)
         alone = machines.start("node-1", first.replace(" --replicas 3 --experimental", ""))
@@ -112,9 +108,9 @@ def test_a_broker_becomes_a_group(tmp_path: Path) -> None:
         machines.start("node-2", other)
         machines.start("node-3", other)
         wait_until(lambda: machines.status()[1].count("catching up") == 3)
-        wait_until(lambda: "would recover group orders" in machines.tried(look)[1])
+        wait_until(lambda: "would recover group orders" in machines.tried(*look)[1])
         assert "facts lost" in machines.status()[1]
-        wait_until(lambda: machines.tried(change)[0] == 0)
+        wait_until(lambda: machines.tried(*change)[0] == 0)
         wait_until(lambda: machines.status()[0] == 0)
         machines.run("message", "send", "orders", "after")
         found = machines.run("message", "tail", "orders", "--no-follow")

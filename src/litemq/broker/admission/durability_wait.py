@@ -12,42 +12,41 @@ from litemq.storage.state import Topic
 from litemq.storage.store import Store
 from litemq.types import Durability, ReplicaAck
 
-__all__ = ["DurabilityWait"]
+__all__ = ["when_held"]
 
 _DISK: Final = int(Durability.DISK)
 
 
-class DurabilityWait:
-    """Waits until a level holds: below ``DISK`` not at all, ``DISK`` until ``store`` has flushed,
-    and ``REPLICAS`` until its group has confirmed. If the topic's ``replica_ack`` is ``MEMORY``,
-    ``REPLICAS`` only needs that the group has received.
+def when_held(
+    store: Store, topic_id: int, level: int, end: int, on_held: OnFlushed, *, uses_replica_ack: bool = True
+) -> None:
+    """Call ``on_held`` once ``level`` holds for records of a topic below log offset ``end``.
+
+    That is at once below ``DISK``, at ``DISK`` when ``store`` has flushed them, and at ``REPLICAS``
+    when its group has confirmed them. If the topic's ``replica_ack`` is ``MEMORY`` and
+    ``uses_replica_ack``, ``REPLICAS`` only needs that the group has received them.
     """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._is_replicated = store.is_replicated
-
-    def when_held(self, topic_id: int, level: int, end: int, answer: OnFlushed) -> None:
-        """Call ``answer`` once ``level`` holds for the topic's records below log offset ``end``."""
-        if self._is_replicated:
-            answer = partial(self._answer_if_leased, answer)
-        if level < _DISK:
-            answer(None)
-        elif level == _DISK:
-            self._store.when_flushed(end, answer)
+    if store.is_replicated:
+        on_held = partial(_if_leased, store, on_held)
+    if level < _DISK:
+        on_held(None)
+    elif level == _DISK:
+        store.when_flushed(end, on_held)
+    else:
+        topic = store.state.topics.get(topic_id)
+        if topic is not None and topic.min_in_sync:
+            on_held = partial(_if_enough, store, topic, on_held)
+        if uses_replica_ack and topic is not None and topic.replica_ack == ReplicaAck.MEMORY:
+            store.when_received(end, on_held)
         else:
-            topic = self._store.state.topics.get(topic_id)
-            if topic is not None and topic.min_in_sync:
-                answer = partial(self._answer_if_enough, topic, answer)
-            if topic is not None and topic.replica_ack == ReplicaAck.MEMORY:
-                self._store.when_received(end, answer)
-            else:
-                self._store.when_replicated(end, answer)
+            store.when_replicated(end, on_held)
 
-    def _answer_if_enough(self, topic: Topic, answer: OnFlushed, failure: LiteMQError | None) -> None:
-        """Answer, unless the in-sync set has become too small for ``topic``."""
-        answer(failure or too_few_confirmed(self._store, topic))
 
-    def _answer_if_leased(self, answer: OnFlushed, failure: LiteMQError | None) -> None:
-        """Answer, unless the lease of this master ended meanwhile."""
-        answer(failure or self._store.lease_refusal)
+def _if_enough(store: Store, topic: Topic, on_held: OnFlushed, failure: LiteMQError | None) -> None:
+    """Go on, unless the in-sync set has become too small for ``topic``."""
+    on_held(failure or too_few_confirmed(store, topic))
+
+
+def _if_leased(store: Store, on_held: OnFlushed, failure: LiteMQError | None) -> None:
+    """Go on, unless the lease of this master ended meanwhile."""
+    on_held(failure or store.lease_refusal)

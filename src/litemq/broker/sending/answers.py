@@ -7,7 +7,7 @@ from functools import partial
 from itertools import accumulate, groupby
 from typing import Final
 
-from litemq.broker.admission.durability_wait import DurabilityWait
+from litemq.broker.admission.durability_wait import when_held
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.sending.send_tick import Earlier, Known, Request, SendTick
 from litemq.errors import LiteMQError
@@ -24,12 +24,11 @@ _DISK: Final = int(Durability.DISK)
 
 
 class SendAnswers:
-    """Answers the requests of ticks. See ``DurabilityWait``."""
+    """Answers the requests of ticks. See ``when_held``."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._is_replicated = store.is_replicated
-        self._wait = DurabilityWait(store)
 
     def answer(self, topic_id: int, tick: SendTick, offsets: list[int], sent: Sent) -> None:
         """Answer the new requests of ``tick``, whose first records have ``offsets``."""
@@ -42,7 +41,7 @@ class SendAnswers:
             if len(levels) > 1:
                 indexes = [index for index in everything if tick.levels[index] == level]
             answer = partial(_answer_some, tick, offsets, sent.store_timestamp, indexes)
-            self._wait.when_held(topic_id, level, sent.end, answer)
+            when_held(self._store, topic_id, level, sent.end, answer)
 
     def answer_one(self, topic_id: int, caller: Caller, frame: Frame, level: int, sent: Sent) -> None:
         """Answer the only request of a tick, whose records are ``sent``."""
@@ -50,7 +49,7 @@ class SendAnswers:
         if level < _DISK and not self._is_replicated:
             caller.answer(frame, header)
         else:
-            self._wait.when_held(topic_id, level, sent.end, partial(_answer_one, caller, frame, header))
+            when_held(self._store, topic_id, level, sent.end, partial(_answer_one, caller, frame, header))
 
     def answer_known(self, topic_id: int, known: Known) -> None:
         """Answer a request that an earlier try appended with its first receipts.
@@ -60,7 +59,7 @@ class SendAnswers:
         """
         caller, frame, earlier, level = known
         header = _pack_earlier(earlier, _NO_OFFSET, 0)
-        self._wait.when_held(topic_id, level, self._store.log_end, partial(_answer_one, caller, frame, header))
+        when_held(self._store, topic_id, level, self._store.log_end, partial(_answer_one, caller, frame, header))
 
 
 def refuse_all(requests: list[Request], error: LiteMQError) -> None:

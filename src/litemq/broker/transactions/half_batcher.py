@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.broker.admission.durability_wait import DurabilityWait
+from litemq.broker.admission.durability_wait import when_held
 from litemq.broker.admission.quotas import Quotas
 from litemq.broker.admission.record_claims import check_halves, queue_priorities
 from litemq.broker.admission.replicas import check_enough_replicas, check_replicated
@@ -83,7 +83,6 @@ class HalfBatcher:
 
     def __init__(self, context: BrokerContext, quotas: Quotas, capacity: HalfCapacity, check_back: CheckBack) -> None:
         self._store = context.store
-        self._wait = DurabilityWait(context.store)
         self._limits = context.limits
         self._topics = context.topics
         self._quotas = quotas
@@ -257,7 +256,8 @@ class HalfBatcher:
                 answer = SendHalfAnswer(store_timestamp=store_timestamp, refused=refusals).SerializeToString()
             answers.setdefault(int(levels[first:end].max()), []).append((request, answer))
         for level, some in answers.items():
-            self._wait.when_held(topic_id, level, self._store.log_end, partial(_answer_all, some))
+            answer_all = partial(_answer_all, some)
+            when_held(self._store, topic_id, level, self._store.log_end, answer_all, uses_replica_ack=False)
 
 
 def _answer_all(answers: list[tuple[_Request, bytes]], failure: LiteMQError | None) -> None:

@@ -327,3 +327,19 @@ async def test_halves_need_the_replicas_of_their_topic(tmp_path: Path) -> None:
         with pytest.raises(NotEnoughReplicasError):
             await group.ann.send_halves(half(TWO, level=Durability.REPLICAS))
         await group.ann.send_halves(half(TWO))
+
+
+@on_loop
+async def test_halves_wait_for_the_disks_also_with_replica_ack_memory(tmp_path: Path) -> None:
+    disk = GatedDisk()
+    async with group_of_three(tmp_path, disk) as group, group.all_follow():
+        topic = group.store.state.topic("orders")
+        assert topic is not None
+        group.store.append_control(settings_record(topic._replace(replica_ack=ReplicaAck.MEMORY)))
+        await all_have(group.store, *group.followers)
+        disk.gate.clear()
+        waiting = asyncio.ensure_future(group.ann.send_halves(half(ONE, level=Durability.REPLICAS)))
+        await group.send(records(level=Durability.REPLICAS))  # a later message is in the memory of all
+        assert not waiting.done()
+        disk.gate.set()
+        await waiting
