@@ -75,7 +75,14 @@ def open_parts(
     replica begins no epoch. Its state and its timers skip no damaged record: it does not open.
     """
     files = LogDirectory(
-        directory, config, clock, disk=disk, host=host, flushed_at_least=_stored_offset, is_replica=is_replica
+        directory,
+        config,
+        clock,
+        disk=disk,
+        host=host,
+        flushed_at_least=_stored_offset,
+        is_replica=is_replica,
+        group=broker_name,
     )
     log_directory = directory
     with ExitStack() as undo:

@@ -78,7 +78,7 @@ def _elect_any_replica(fact: GroupFact, reports: Sequence[ReplicaReport]) -> Gro
     return elect_master(replace(fact, members=fact.members | {report.store_id for report in reports}), reports)
 
 
-def _host_as_store_id(_disk: Disk, folder: Path) -> bytes:
+def _host_as_store_id(_disk: Disk, folder: Path, _group: str = "") -> bytes:
     return hashlib.md5(folder.parent.name.encode(), usedforsecurity=False).digest()
 
 

@@ -71,12 +71,11 @@ class ReplicaDirectory:
 
     def _open(self) -> None:
         self._close_log()
-        path, config = self._path, self._store_config
+        path, config, name = self._path, self._store_config, self._config.broker_name
         try:
-            name = self._config.broker_name
             store = ReplicaStore(path, config, self._clock, disk=self._disk, broker_name=name)
         except IncompleteCopyError:
-            self.store_id = open_store_id(self._disk, path)
+            self.store_id = open_store_id(self._disk, path, name)
         except CorruptStoreError as error:
             if not self._open_log():
                 raise
@@ -92,7 +91,7 @@ class ReplicaDirectory:
         self._closed_log = log
         try:
             self._closed_stretches = log.stretches()
-            self.store_id = open_store_id(self._disk, self._path)
+            self.store_id = open_store_id(self._disk, self._path, self._config.broker_name)
         except BaseException:
             self._close_log()
             raise

@@ -8,7 +8,7 @@ The log of a replica begins no epoch when it is opened: an election decides who 
     DIR/abort         exists while the directory is open; after a crash it is still there
     DIR/checkpoint    the progress of the log and its projections
     DIR/epochs        the writers of the log
-    DIR/store_id      the id of the directory, if it is a replica's
+    DIR/store_id      the id of the directory and its group, if it is a replica's
     DIR/copying       exists while the log is an incomplete copy of another one
     DIR/commitlog/    the segments
 """
@@ -34,7 +34,7 @@ from litemq.storage.log.flush import Flusher
 from litemq.storage.log.reader import Window
 from litemq.storage.log.recovery import find_segments, last_epoch, recover_log
 from litemq.storage.log.segment import Segment
-from litemq.storage.log.store_id import open_store_id
+from litemq.storage.log.store_id import open_store_id, refuse_replica
 from litemq.storage.log.truncation import keep_cut_off, truncate_log
 
 __all__ = ["COPY_MARKER", "LogDirectory", "Projections", "refuse_incomplete_copy"]
@@ -75,13 +75,15 @@ class LogDirectory:
         host: str | None = None,
         flushed_at_least: Callable[[Path], int] = lambda _directory: 0,
         is_replica: bool = False,
+        group: str = "",
         is_copy: bool = False,
     ) -> None:
         """Open the log of ``directory``.
 
         ``flushed_at_least(directory)`` returns an offset that another file knows to be flushed. It
         is called while the directory is locked. The log of a replica begins no epoch, and what it
-        confirms is decided elsewhere. Only if ``is_copy``, the log may be an incomplete copy.
+        confirms is decided elsewhere. It belongs to ``group``, if that is known. Only if
+        ``is_copy``, the log may be an incomplete copy.
         """
         self._disk = disk
         self._flushed_at_least = flushed_at_least
@@ -99,6 +101,9 @@ class LogDirectory:
             try:
                 if not is_copy:
                     refuse_incomplete_copy(self._directory)
+                if not is_replica:
+                    refuse_replica(self._directory)
+                self.store_id = open_store_id(disk, self._directory, group) if is_replica else b""
                 self._open(config, host or socket.gethostname(), is_replica=is_replica)
             except BaseException:
                 self._lock.release()
@@ -131,7 +136,6 @@ class LogDirectory:
             reason = f"the segment is missing; the first segment is {segments[0].start:020d}"
             raise CorruptStoreError(str(segments_in), before.log_start, reason)
         self._segment_bytes = config.segment_bytes
-        self.store_id = open_store_id(self._disk, self._directory) if is_replica else b""
         flushed, epoch = (before.flushed if self._checkpoints.latest is not None else None), before.epoch
         if flushed is not None and segments:
             known = self._flushed_at_least(self._directory)

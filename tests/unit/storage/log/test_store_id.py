@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, StorageError
 from litemq.storage.files.disk import DISK
-from litemq.storage.log.store_id import STORE_ID_BYTES, open_store_id
+from litemq.storage.log.store_id import STORE_ID_BYTES, open_store_id, refuse_replica
 
 
 def test_a_directory_keeps_its_id(tmp_path: Path) -> None:
@@ -28,3 +28,24 @@ def test_a_damaged_id_is_not_replaced_silently(tmp_path: Path, damaged: bytes) -
     (tmp_path / "store_id").write_bytes(damaged)
     with pytest.raises(CorruptStoreError, match="no id"):
         open_store_id(DISK, tmp_path)
+
+
+def test_a_directory_belongs_to_one_group(tmp_path: Path) -> None:
+    first = open_store_id(DISK, tmp_path, "orders")
+    assert open_store_id(DISK, tmp_path, "orders") == open_store_id(DISK, tmp_path) == first
+    with pytest.raises(StorageError, match="a replica of the group orders, not of order"):
+        open_store_id(DISK, tmp_path, "order")
+
+
+def test_a_file_without_a_group_gets_one(tmp_path: Path) -> None:
+    first = open_store_id(DISK, tmp_path)
+    assert open_store_id(DISK, tmp_path, "orders") == first
+    assert (tmp_path / "store_id").read_text() == f"{first.hex()}\norders\n"
+
+
+@pytest.mark.parametrize("group", ["", "orders"])
+def test_a_replicas_directory_is_refused_to_others(tmp_path: Path, group: str) -> None:
+    refuse_replica(tmp_path)
+    open_store_id(DISK, tmp_path, group)
+    with pytest.raises(StorageError, match="only a broker with the group's `--replicas` may write"):
+        refuse_replica(tmp_path)
