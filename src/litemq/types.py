@@ -17,6 +17,7 @@ __all__ = [
     "LATEST_TIME_MS",
     "MAX_DELAY_MS",
     "MAX_NAME_BYTES",
+    "MAX_PROBLEM_CHARS",
     "MAX_REPLICAS",
     "MIN_DELAY_MS",
     "PRIORITY_CLASSES",
@@ -53,6 +54,7 @@ __all__ = [
 ]
 
 DEFAULT_PRIORITY: Final = 128
+MAX_PROBLEM_CHARS: Final = 1_000  # of a replica, in its report
 MAX_REPLICAS: Final = 64  # of a group, with those that are gone
 # Topic settings. With leases, "strict" delivers the highest class first, "weighted" gives each
 # class a share.

@@ -68,7 +68,7 @@ class OperatorRequests:
             group.name,
             [each for each in group.candidates(now) if each.is_alive],
             {each.store_id: each.broker_id for each in group.alive(now)},
-            configured=view.configured,
+            configured=max(view.configured, len(view.replicas)),
             min_in_sync=settings.min_in_sync,
             segment_bytes=settings.segment_bytes,
         )

@@ -110,6 +110,7 @@ class ReplicaGroups:
             if group.is_unused(now):
                 del self._groups[group.name]
             else:
+                group.forget_replaced(now)
                 self._consider(group)
         if self._groups and now - self._store_checked_at >= _STORE_CHECK_MS * _MS:
             self._store_checked_at = now
@@ -242,7 +243,8 @@ class ReplicaGroups:
                 f"Set it: a master may be at most {MAX_CLOCK_DEVIATION_MS} ms off",
                 None,
             )
-        after = replace(fact, epoch=fact.epoch + 1, holder=asked.successor)
+        fact_now = self._group(fact.name).with_settings(fact, self._clock.elapsed_ns())
+        after = replace(fact_now, epoch=fact.epoch + 1, holder=asked.successor)
         with self._health.asking():
             after = await self._store.hand_over(fact, after, self._limits.master_lease_ms)
         _LOG.warning("group %s: %s is the master of epoch %d", fact.name, successor.report.broker_id, after.epoch)

@@ -12,7 +12,7 @@ from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.election import ReplicaReport as Candidate
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import ReplicaFacts, ReplicaGroup, ReplicaReport
-from litemq.types import MAX_REPLICAS, check_name
+from litemq.types import MAX_PROBLEM_CHARS, MAX_REPLICAS, check_name
 
 __all__ = ["Caller", "ReportedGroup", "ReportedReplica", "address_of", "check_report", "view_of"]
 
@@ -86,9 +86,42 @@ class ReportedGroup:
         return self.state is None and not is_wanted
 
     def with_settings(self, fact: GroupFact, now: int) -> GroupFact:
-        """Return ``fact`` with the setting ``min_in_sync`` of the live replicas, if it is one."""
-        chosen = {report.min_in_sync for report in self.alive(now)}
-        return replace(fact, min_in_sync=chosen.pop()) if len(chosen) == 1 else fact
+        """Return ``fact`` with the setting ``min_in_sync`` of the live replicas.
+
+        The highest counts, so one replica with another setting does not weaken the group.
+        """
+        chosen = max((report.min_in_sync for report in self.alive(now)), default=fact.min_in_sync)
+        return replace(fact, min_in_sync=chosen)
+
+    def forget_replaced(self, now: int) -> None:
+        """Forget silent replicas outside the in-sync set, if enough others are there."""
+        if self.state is None or not self.state.is_leased or len(self.alive(now)) < self.configured:
+            return
+        for store_id, each in list(self.replicas.items()):
+            if store_id not in self.state.fact.members and not self.is_alive(each, now):
+                del self.replicas[store_id]
+
+    def warnings(self, now: int) -> list[str]:
+        """Return what is wrong with the settings of the live replicas."""
+        found: list[str] = []
+        alive = sorted(self.alive(now), key=lambda report: report.broker_id)
+        for setting in ("replicas", "min_in_sync"):
+            if len({getattr(report, setting) for report in alive}) > 1:
+                values = ", ".join(f"{report.broker_id}: {getattr(report, setting)}" for report in alive)
+                found.append(f"its replicas differ in {setting} ({values}): the highest counts")
+        if self.state is not None:
+            now_counts, later = self.state.fact.min_in_sync, self.with_settings(self.state.fact, now).min_in_sync
+            if now_counts != later:
+                found.append(
+                    f"min_in_sync is {now_counts}, and {later} from the next election on: "
+                    f"run `litemq cluster switch {self.name}`"
+                )
+        if len(alive) > self.configured:
+            found.append(
+                f"{len(alive)} replicas report, but `replicas` is {self.configured}: stop one, or start all with "
+                f"`--replicas {len(alive)}`"
+            )
+        return found
 
     @property
     def configured(self) -> int:
@@ -105,6 +138,7 @@ class ReportedGroup:
         view.obstacle = store_problem or ("" if view.is_leased else self.obstacle)
         view.facts_lost = self.lost_since is not None
         view.configured = self.configured
+        view.warnings.extend(self.warnings(now))
         for store_id, each in sorted(self.replicas.items(), key=lambda item: item[1].report.broker_id):
             report = each.report
             view.replicas.append(
@@ -120,6 +154,7 @@ class ReportedGroup:
                     damaged_stretches=report.damaged_stretches,
                     confirm=report.confirm,
                     bytes_cut=report.bytes_cut,
+                    problem=report.problem,
                 )
             )
         return view
@@ -159,4 +194,6 @@ def check_report(report: ReplicaReport) -> None:
             f"group {report.group}: replicas={report.replicas}, min_in_sync={report.min_in_sync}: choose "
             f"1 <= min_in_sync <= replicas <= {MAX_REPLICAS}"
         )
+    if len(report.problem) > MAX_PROBLEM_CHARS:
+        raise InvalidArgumentError(f"group {report.group}: a problem has at most {MAX_PROBLEM_CHARS} characters")
     Candidate(report.store_id, report.last_epoch, report.log_end, report.priority)

@@ -1653,7 +1653,7 @@ class LogEpoch(_message.Message):
     def __init__(self, number: _Optional[int] = ..., start: _Optional[int] = ...) -> None: ...
 
 class FollowLogAnswer(_message.Message):
-    __slots__ = ("epoch", "session", "begin", "log_start", "log_end", "segment_bytes", "confirm", "must_copy", "is_unclean")
+    __slots__ = ("epoch", "session", "begin", "log_start", "log_end", "segment_bytes", "confirm", "must_copy", "is_unclean", "checked_at", "checked_crc")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     BEGIN_FIELD_NUMBER: _ClassVar[int]
@@ -1663,6 +1663,8 @@ class FollowLogAnswer(_message.Message):
     CONFIRM_FIELD_NUMBER: _ClassVar[int]
     MUST_COPY_FIELD_NUMBER: _ClassVar[int]
     IS_UNCLEAN_FIELD_NUMBER: _ClassVar[int]
+    CHECKED_AT_FIELD_NUMBER: _ClassVar[int]
+    CHECKED_CRC_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     session: int
     begin: int
@@ -1672,7 +1674,9 @@ class FollowLogAnswer(_message.Message):
     confirm: int
     must_copy: bool
     is_unclean: bool
-    def __init__(self, epoch: _Optional[int] = ..., session: _Optional[int] = ..., begin: _Optional[int] = ..., log_start: _Optional[int] = ..., log_end: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., confirm: _Optional[int] = ..., must_copy: bool = ..., is_unclean: bool = ...) -> None: ...
+    checked_at: int
+    checked_crc: int
+    def __init__(self, epoch: _Optional[int] = ..., session: _Optional[int] = ..., begin: _Optional[int] = ..., log_start: _Optional[int] = ..., log_end: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., confirm: _Optional[int] = ..., must_copy: bool = ..., is_unclean: bool = ..., checked_at: _Optional[int] = ..., checked_crc: _Optional[int] = ...) -> None: ...
 
 class FetchLogRequest(_message.Message):
     __slots__ = ("session", "received", "flushed", "max_bytes", "wait_ms")
@@ -1699,14 +1703,16 @@ class FetchLogAnswer(_message.Message):
     def __init__(self, begin: _Optional[int] = ..., confirm: _Optional[int] = ..., log_end: _Optional[int] = ...) -> None: ...
 
 class ReportLogRequest(_message.Message):
-    __slots__ = ("session", "received", "flushed")
+    __slots__ = ("session", "received", "flushed", "leaves")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
     FLUSHED_FIELD_NUMBER: _ClassVar[int]
+    LEAVES_FIELD_NUMBER: _ClassVar[int]
     session: int
     received: int
     flushed: int
-    def __init__(self, session: _Optional[int] = ..., received: _Optional[int] = ..., flushed: _Optional[int] = ...) -> None: ...
+    leaves: bool
+    def __init__(self, session: _Optional[int] = ..., received: _Optional[int] = ..., flushed: _Optional[int] = ..., leaves: bool = ...) -> None: ...
 
 class ReadStretchRequest(_message.Message):
     __slots__ = ("group", "store_id", "begin", "end")
@@ -1721,7 +1727,7 @@ class ReadStretchRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class ReplicaReport(_message.Message):
-    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "flushed", "confirm", "bytes_cut", "damaged_stretches", "cannot_open")
+    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "flushed", "confirm", "bytes_cut", "damaged_stretches", "cannot_open", "problem")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1742,6 +1748,7 @@ class ReplicaReport(_message.Message):
     BYTES_CUT_FIELD_NUMBER: _ClassVar[int]
     DAMAGED_STRETCHES_FIELD_NUMBER: _ClassVar[int]
     CANNOT_OPEN_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
     group: str
     store_id: bytes
     broker_id: str
@@ -1762,10 +1769,11 @@ class ReplicaReport(_message.Message):
     bytes_cut: int
     damaged_stretches: int
     cannot_open: bool
-    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., flushed: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ...) -> None: ...
+    problem: str
+    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., flushed: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ..., problem: _Optional[str] = ...) -> None: ...
 
 class ReplicaGroup(_message.Message):
-    __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured", "unclean_epoch", "facts_lost", "store")
+    __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured", "unclean_epoch", "facts_lost", "store", "warnings")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -1781,6 +1789,7 @@ class ReplicaGroup(_message.Message):
     UNCLEAN_EPOCH_FIELD_NUMBER: _ClassVar[int]
     FACTS_LOST_FIELD_NUMBER: _ClassVar[int]
     STORE_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     epoch: int
@@ -1796,10 +1805,11 @@ class ReplicaGroup(_message.Message):
     unclean_epoch: int
     facts_lost: bool
     store: bytes
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., revision: _Optional[int] = ..., is_leased: bool = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., obstacle: _Optional[str] = ..., configured: _Optional[int] = ..., unclean_epoch: _Optional[int] = ..., facts_lost: bool = ..., store: _Optional[bytes] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., revision: _Optional[int] = ..., is_leased: bool = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., obstacle: _Optional[str] = ..., configured: _Optional[int] = ..., unclean_epoch: _Optional[int] = ..., facts_lost: bool = ..., store: _Optional[bytes] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReplicaFacts(_message.Message):
-    __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago", "confirm", "bytes_cut", "damaged_stretches")
+    __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago", "confirm", "bytes_cut", "damaged_stretches", "problem")
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -1811,6 +1821,7 @@ class ReplicaFacts(_message.Message):
     CONFIRM_FIELD_NUMBER: _ClassVar[int]
     BYTES_CUT_FIELD_NUMBER: _ClassVar[int]
     DAMAGED_STRETCHES_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
     store_id: bytes
     broker_id: str
     host: str
@@ -1822,7 +1833,8 @@ class ReplicaFacts(_message.Message):
     confirm: int
     bytes_cut: int
     damaged_stretches: int
-    def __init__(self, store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ...) -> None: ...
+    problem: str
+    def __init__(self, store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class RenewMasterRequest(_message.Message):
     __slots__ = ("group", "epoch", "store_id", "releases")

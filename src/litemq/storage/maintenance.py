@@ -244,6 +244,8 @@ class Maintenance:
                 f"{config.disk_refuse_percent:g}% on (storage.disk_refuse_percent): free disk space, or lower "
                 "storage.retention or storage.max_log_size"
             )
+            if parts.is_replica:
+                refused += ", or make another replica the master with `litemq cluster switch`"
             awaited = sorted(self._retainer.awaited)
             if awaited:
                 refused += f"; retention waits for the archive of {', '.join(awaited)} (archived: block)"

@@ -14,9 +14,11 @@ from litemq.errors import (
     LiteMQError,
     LogDivergedError,
     NotConfirmedError,
+    OffsetOutOfRangeError,
     StorageError,
     StoreFailedError,
 )
+from litemq.format.crc import crc32c
 from litemq.proto.control_pb2 import Control, EpochStarted
 from litemq.storage.batches.batch import control_batch
 from litemq.storage.disk_store import DiskStore
@@ -103,6 +105,11 @@ class ReplicaStore(DiskStore):
         )
 
     @property
+    def disk_refusal(self) -> str:
+        """Why producers are refused while the disk is nearly full; empty: they are not."""
+        return self._parts.disk_refusal or ""
+
+    @property
     def last_epoch(self) -> int:
         """The epoch of the last record, 0 if there is none."""
         return self._parts.files.last_epoch
@@ -138,6 +145,15 @@ class ReplicaStore(DiskStore):
             for start in starts
             for _, control in decode_controls(check_chunk(*self.read_chunk(start, 1)))
         )
+
+    def checksum_at(self, offset: int) -> int | None:
+        """Return the CRC of the record at ``offset``; ``None`` if it cannot be read, or retention
+        has dropped it. It may wait for the disk.
+        """
+        try:
+            return crc32c(self.read_chunk(offset, 1).data)
+        except (StorageError, OffsetOutOfRangeError):
+            return None
 
     # Shipping ------------------------------------------------------------------------------------
 
@@ -239,7 +255,8 @@ class ReplicaStore(DiskStore):
         if offset < self.confirm_offset:
             raise LogDivergedError(
                 f"the log differs from its master's from offset {offset} on, but everything below "
-                f"{self.confirm_offset} is confirmed: nothing is cut off, and this replica stops"
+                f"{self.confirm_offset} is confirmed: nothing is cut off, and this replica stops. To give up its log, "
+                "start it with an empty data directory: it copies the master's"
             )
         if offset >= self._log.end:
             return

@@ -43,12 +43,13 @@ class Shortage(NamedTuple):
 class _Follower:
     """The last report of a follower in its current session."""
 
-    __slots__ = ("flushed", "goal", "goal_at", "heard_at", "received", "session")
+    __slots__ = ("flushed", "goal", "goal_at", "heard_at", "leaves", "received", "session")
 
     def __init__(self, session: int, log_end: int, now: int) -> None:
         self.session = session
         self.received = self.flushed = -1
         self.heard_at = now
+        self.leaves = False
         # Where the log ended at an earlier report. Once the follower has flushed that, it had
         # caught up then: under load, it never has all that was written since.
         self.goal, self.goal_at = log_end, now
@@ -94,6 +95,12 @@ class InSyncTracker:
             self._caught_up_at[store] = now if known.flushed >= log_end else known.goal_at
             known.goal, known.goal_at = log_end, now
         return True
+
+    def leave(self, store: StoreId, session: int) -> None:
+        """A follower is about to stop: the set goes on without it, if it is large enough."""
+        known = self._followers.get(store)
+        if known is not None and known.session == session:
+            known.leaves = True
 
     def flushed(self, store: StoreId) -> int | None:
         """Return how far a follower has flushed the log; ``None`` if it is not connected."""
@@ -155,7 +162,8 @@ class InSyncTracker:
             return None
         members = self.current.members
         wanted = members | self._newcomers(confirmed, now, acked_received)
-        for store in self._late(now):
+        leaving = sorted(store for store, known in self._followers.items() if known.leaves)
+        for store in (*leaving, *self._late(now)):
             if len(wanted) <= self._min_in_sync:
                 break
             wanted -= {store}
@@ -194,6 +202,7 @@ class InSyncTracker:
             store
             for store, known in self._followers.items()
             if store not in self.current.members
+            and not known.leaves
             and known.flushed >= needed
             and known.received >= acked_received
             and now - known.heard_at <= self._max_lag_ns

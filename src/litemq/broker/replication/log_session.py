@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -33,6 +33,8 @@ _IN_FLIGHT: Final = 2  # the master reads the next chunk while this one is appen
 _CHUNK_BYTES: Final = 1 << 20  # appending it takes some milliseconds of the event loop
 _WAIT_MS: Final = 500
 _TIMEOUT_S: Final = 5.0  # of the master, beyond ``_WAIT_MS``
+_LEAVE_S: Final = 1.0
+_GIVE_UP: Final = "To give up its log, start it with an empty data directory: it copies the master's"
 
 
 class CopyNeeded(NamedTuple):
@@ -88,6 +90,19 @@ class LogSession:
                 if not fetch.cancel() and not fetch.cancelled():
                     fetch.exception()  # the first one says why
 
+    async def leave(self) -> None:
+        """Let the in-sync set go on without this replica, which is about to stop.
+
+        Return once the set does, or cannot. Until then, ``run`` goes on.
+        """
+        store = self._store
+        asked = ReportLogRequest(
+            session=self._number, received=store.log_end, flushed=store.flushed_offset, leaves=True
+        )
+        if self._number:
+            with suppress(LiteMQError):  # then the master drops it when it has not caught up for too long
+                await self._channel.request(Opcode.REPORT_LOG, asked.SerializeToString(), timeout=_LEAVE_S)
+
     async def _begin(self) -> FollowLogAnswer:
         """Shake hands, and cut off what the master does not have."""
         store = self._store
@@ -115,13 +130,29 @@ class LogSession:
         if begun.must_copy and not gives_up and both_from < store.confirm_offset:
             raise LogDivergedError(
                 f"the log differs from its master's below offset {both_from}, but everything below "
-                f"{store.confirm_offset} is confirmed: nothing is removed, and this replica stops"
+                f"{store.confirm_offset} is confirmed: nothing is removed, and this replica stops. {_GIVE_UP}"
             )
+        if not begun.must_copy and not gives_up:
+            self._check_same(begun)
         if not begun.must_copy and not gives_up and begun.begin < store.log_end:
             with self.pause_reads():
                 await uninterrupted(partial(store.cut, begun.begin))
         self._number = begun.session
         return begun
+
+    def _check_same(self, begun: FollowLogAnswer) -> None:
+        """Raise ``LogDivergedError`` if an epoch had two writers: epochs alone do not show it.
+
+        That happens outside of the protocol only, such as to a directory that was copied.
+        """
+        if not begun.HasField("checked_crc"):
+            return
+        mine = self._store.checksum_at(begun.checked_at)
+        if mine not in (None, begun.checked_crc):
+            raise LogDivergedError(
+                f"the record at offset {begun.checked_at} is not the master's, although it has the same epoch: "
+                f"another broker wrote this log. Nothing is removed, and this replica stops. {_GIVE_UP}"
+            )
 
     # Records --------------------------------------------------------------------------------------
 

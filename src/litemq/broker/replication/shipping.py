@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import count, pairwise
 from typing import Final, NamedTuple
@@ -75,6 +76,7 @@ class _Session:
         self.is_reading = False  # from the disk, in a thread
         self.is_held = False  # until the follower reads its answers, or the throttle allows more
         self.timer: asyncio.TimerHandle | None = None  # for the first waiting fetch
+        self.leaving: Frame | None = None  # the request of a follower that stops
 
 
 class Shipping:
@@ -145,6 +147,11 @@ class Shipping:
             must_copy=must_copy and not asked.copies,
             is_unclean=begin < asked.log_end and store.is_unclean_from(begin),
         )
+        checked_at = max(log_start, asked.log_start, _epoch_before(mine, begin))
+        if checked_at < begin:
+            crc = store.checksum_at(checked_at)
+            if crc is not None:
+                answer.checked_at, answer.checked_crc = checked_at, crc
         if not answer.must_copy:
             self._sessions[number] = _Session(caller, number, asked.store_id, begin, copies=asked.copies)
             if not asked.copies:
@@ -178,8 +185,13 @@ class Shipping:
 
     def _report(self, caller: Caller, frame: Frame) -> None:
         asked = parse(ReportLogRequest, frame.header)
-        self._note(self._session(caller, asked.session), asked.received, asked.flushed)
-        caller.answer(frame, b"")
+        session = self._session(caller, asked.session)
+        self._note(session, asked.received, asked.flushed)
+        if asked.leaves and session.leaving is None:
+            session.leaving = frame
+            self._in_sync.leave(session.store_id, session.number)
+        else:
+            caller.answer(frame, b"")
 
     def _session(self, caller: Caller, number: int) -> _Session:
         session = self._sessions.get(number)
@@ -262,6 +274,8 @@ class Shipping:
         The caller sends it to the cluster store at once: both sets count from now on.
         """
         if self._wanted() is None:
+            if self._in_sync.proposed is None:
+                self._let_go()
             return None
         self._store.confirmation.hold()  # while this store is alone, its flusher's thread moves the confirm offset
         wanted = self._wanted()
@@ -269,6 +283,13 @@ class Shipping:
             self._in_sync.propose(wanted)
         self.advance()
         return wanted
+
+    def _let_go(self) -> None:
+        """Answer the followers that stop: they have left the in-sync set, or it needs them."""
+        for session in self._sessions.values():
+            if session.leaving is not None:
+                session.caller.answer(session.leaving, b"")
+                session.leaving = None
 
     def _wanted(self) -> frozenset[bytes] | None:
         store = self._store
@@ -410,6 +431,8 @@ class Shipping:
         for frame, _ in session.waiting:
             session.caller.refuse(frame, reason)
         session.waiting.clear()
+        if session.leaving is not None:
+            session.caller.refuse(session.leaving, reason)
 
     def caller_gone(self, caller: Caller) -> None:
         """End the sessions of ``caller``, whose connection has ended."""
@@ -426,3 +449,8 @@ class Shipping:
             self._confirm_timer.cancel()
         for session in list(self._sessions.values()):
             self._end(session)
+
+
+def _epoch_before(epochs: Sequence[EpochStart], offset: int) -> int:
+    """Return where the last epoch begins that has a record before ``offset``."""
+    return max((start for _, start in epochs if start < offset), default=0)

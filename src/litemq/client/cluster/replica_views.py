@@ -24,6 +24,7 @@ def describe_replicas(view: ReplicaGroup) -> ReplicaGroupInfo:
         view.obstacle,
         view.facts_lost,
         view.revision,
+        tuple(view.warnings),
     )
 
 
@@ -48,6 +49,7 @@ def describe_members(
             each.confirm,
             None if log_end is None else max(0, log_end - each.log_end),
             each.bytes_cut,
+            each.problem,
         )
         for each in replicas
     )

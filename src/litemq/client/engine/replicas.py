@@ -23,6 +23,7 @@ class ReplicaInfo(NamedTuple):
     confirm_offset: int  # of its log, below which everything is confirmed
     lag: int | None  # bytes of the master's log that it lacks, by the last reports; None: there is no master
     bytes_cut: int  # of its log that its masters lacked, kept in files cut-off-…
+    problem: str  # why it cannot write or follow; empty: it can
 
 
 class MasterSwitch(NamedTuple):
@@ -65,6 +66,7 @@ class ReplicaGroupInfo(NamedTuple):
     obstacle: str  # why there is no master, or why the NameServer cannot elect one; otherwise empty
     facts_lost: bool  # the NameServers do not know the in-sync set any more
     revision: int  # of the facts in the cluster store
+    warnings: tuple[str, ...]  # about settings of its replicas that do not agree
 
     @property
     def master(self) -> ReplicaInfo | None:
@@ -82,6 +84,8 @@ class ReplicaGroupInfo(NamedTuple):
                 found.append(f"{each.broker_id} has not reported for {each.heard_ms_ago / 1000:.1f} s")
             elif not each.in_sync and self.in_sync:
                 found.append(f"{each.broker_id} is not in sync")
+            if each.alive and each.problem:
+                found.append(f"{each.broker_id}: {each.problem}")
             if each.damaged_stretches:
                 found.append(f"the log of {each.broker_id} is damaged in {each.damaged_stretches} places: see its log")
         if len(self.replicas) < self.configured:
@@ -89,4 +93,4 @@ class ReplicaGroupInfo(NamedTuple):
         alive = sum(each.alive and each.in_sync for each in self.replicas)
         if self.in_sync and alive < self.min_in_sync:
             found.append(f"{alive} of {self.min_in_sync} required replicas are in sync and alive: nothing is confirmed")
-        return found
+        return [*found, *self.warnings]

@@ -24,6 +24,8 @@ __all__ = ["FollowerRole"]
 _FIRST_PAUSE_S: Final = 0.05
 _MAX_PAUSE_S: Final = 1.0
 _CONNECT_S: Final = 2.0
+_LASTING_S: Final = 1.0
+_EXPECTED_REPEATS: Final = 10  # of a failure that ends with the next election
 _LOG = logging.getLogger(__name__)
 
 
@@ -45,7 +47,11 @@ class FollowerRole:
         self._group = group
         self._broker_id = broker_id
         self._log_start = 0  # of the master
+        self._session: LogSession | None = None
+        self._session_at = 0.0
         self._logged = ""
+        self._repeats = 0
+        self._problem = ""
 
     async def run(self) -> None:
         """Follow until cancelled. If the log cannot be continued, copy the master's first.
@@ -75,22 +81,40 @@ class FollowerRole:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MAX_PAUSE_S)
 
+    @property
+    def problem(self) -> str:
+        """Why it does not follow; empty: it does, or the master is being replaced."""
+        lasts = self._session is not None and asyncio.get_running_loop().time() - self._session_at >= _LASTING_S
+        return "" if lasts else self._problem
+
+    async def leave(self) -> None:
+        """Let the group go on without this replica, which is about to stop."""
+        if self._session is not None:
+            await self._session.leave()
+
     async def _follow(self, peer: Peer) -> None:
         """Follow, or copy a part of the log; return if there is more to copy."""
         directory, differs_from = self._directory, None
         if directory.cannot_open:
             return  # until its log is repaired
         if directory.store is not None:
-            session = LogSession(directory.store, peer, group=self._group)
+            self._session = session = LogSession(directory.store, peer, group=self._group)
+            self._session_at = asyncio.get_running_loop().time()
             session.pause_reads = self._reads.paused
-            needed = await session.run()
+            try:
+                needed = await session.run()
+            finally:
+                self._session = None
             self._log_start, differs_from = needed.log_start, needed.differs_from
         await directory.copy(peer, self._log_start, differs_from)
 
     def _log_failure(self, error: LiteMQError) -> None:
-        """Log a failure once, not at every try."""
-        if str(error) != self._logged:
-            self._logged = str(error)
-            is_expected = isinstance(error, (ConnectionLostError, NotMasterError))  # until the next election
+        """Log a failure once, not at every try; again if it is not over with the next election."""
+        failure = str(error)
+        self._repeats = self._repeats + 1 if failure == self._logged else 0
+        is_expected = isinstance(error, (ConnectionLostError, NotMasterError)) and self._repeats < _EXPECTED_REPEATS
+        if failure != self._logged or self._repeats == _EXPECTED_REPEATS:
             level = logging.INFO if is_expected else logging.WARNING
             _LOG.log(level, "does not follow the master at %s:%d, retrying: %s", *self._address, error)
+        self._logged = failure
+        self._problem = "" if is_expected else f"it does not follow the master: {failure}"

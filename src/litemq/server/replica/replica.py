@@ -35,6 +35,7 @@ from litemq.server.replica.held_requests import HeldRequests
 from litemq.server.replica.log_repairs import LogRepairs
 from litemq.server.replica.master import MasterRole
 from litemq.storage.files.disk import DISK, Disk
+from litemq.types import MAX_PROBLEM_CHARS
 
 __all__ = ["run_replica"]
 
@@ -102,6 +103,7 @@ class _Replica:
         self._broker: Broker | None = None
         self._held = HeldRequests(self.handle)
         self._is_stopping = False
+        self._follower: FollowerRole | None = None
         self._failed = asyncio.Event()
         loop = asyncio.get_running_loop()
         self.directory = ReplicaDirectory(config, clock, disk, lambda _: loop.call_soon_threadsafe(self._failed.set))
@@ -171,6 +173,8 @@ class _Replica:
             await asyncio.wait([link, roles, repairs, *ends], return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._is_stopping = True
+            if stop.is_set() and self._follower is not None:
+                await self._follower.leave()
             await _ended(roles)  # first: a master needs the link to release its lease
             for task in (*ends, repairs, trimming, link):
                 await _ended(task)
@@ -222,6 +226,7 @@ class _Replica:
     def _begin(self, role: _Role, view: ReplicaGroup) -> asyncio.Task[None] | None:
         config, store = self._config, self.directory.store
         self._link.has_role = True
+        self._follower = None
         if role.is_master and store is not None:
             master = MasterRole(
                 config,
@@ -236,10 +241,10 @@ class _Replica:
             return asyncio.create_task(self._lead(master, view))
         if role.address is None:
             return asyncio.create_task(self._reopen()) if self.directory.is_closed else None
-        follower = FollowerRole(
+        self._follower = FollowerRole(
             self.directory, self._reads, role.address, group=config.broker_name, broker_id=config.broker_id
         )
-        return asyncio.create_task(follower.run())
+        return asyncio.create_task(self._follower.run())
 
     async def _reopen(self) -> None:
         """Open the directory that an interrupted copy has closed: its log counts in an election."""
@@ -278,7 +283,15 @@ class _Replica:
             confirm=store.confirm_offset if store is not None else 0,
             bytes_cut=self.directory.bytes_cut,
             flushed=store.flushed_offset if store is not None else 0,
+            problem=self._problem[:MAX_PROBLEM_CHARS],
         )
+
+    @property
+    def _problem(self) -> str:
+        """Why this replica cannot write or follow; empty: it can."""
+        follows = self._follower.problem if self._follower is not None else ""
+        store = self.directory.store
+        return follows or (store.disk_refusal if store is not None else "")
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:

@@ -4,12 +4,12 @@ from litemq.client.engine.replicas import ReplicaGroupInfo, ReplicaInfo
 
 
 def _replica(broker_id: str, *, is_master: bool = False, in_sync: bool = True, alive: bool = True) -> ReplicaInfo:
-    return ReplicaInfo(broker_id, "host:1", is_master, in_sync, alive, 1, 100, 2_500, 0, "00", 90, 0, 0)
+    return ReplicaInfo(broker_id, "host:1", is_master, in_sync, alive, 1, 100, 2_500, 0, "00", 90, 0, 0, "")
 
 
 def _group(*replicas: ReplicaInfo, obstacle: str = "", facts_lost: bool = False) -> ReplicaGroupInfo:
     in_sync = sum(each.in_sync for each in replicas)
-    return ReplicaGroupInfo("orders", 1, 3, 2, in_sync, replicas, obstacle, facts_lost, 1)
+    return ReplicaGroupInfo("orders", 1, 3, 2, in_sync, replicas, obstacle, facts_lost, 1, ())
 
 
 def test_a_healthy_group_has_no_problem() -> None:
@@ -45,3 +45,9 @@ def test_lost_facts_are_the_only_problem() -> None:
     assert _group(_replica("a", in_sync=False), facts_lost=True).problems == [
         "facts lost: run `litemq cluster recover orders`"
     ]
+
+
+def test_a_full_disk_and_settings_that_differ_are_problems() -> None:
+    full = _replica("a", is_master=True)._replace(problem="the disk is full")
+    group = _group(full, _replica("b"), _replica("c"))._replace(warnings=("its replicas differ in replicas",))
+    assert group.problems == ["a: the disk is full", "its replicas differ in replicas"]

@@ -1,0 +1,97 @@
+"""A group as a NameServer sees it: settings that do not agree, and replicas that were replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from litemq.errors import InvalidArgumentError
+from litemq.types import MAX_PROBLEM_CHARS
+from support.group_stores import A, B, C
+from support.on_loop import on_loop
+from support.reported_groups import reported_site
+
+D = bytes([4]) * 16
+
+
+@on_loop
+async def test_one_replica_with_a_lower_min_in_sync_does_not_weaken_the_group(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+        assert (view.min_in_sync, list(view.warnings)) == (2, [])
+        await site.renew(1, C, releases=True)
+        await site.report(A, last_epoch=1, min_in_sync=1)
+        view = await site.master(B, C, epoch=2, last_epoch=1)
+        assert view.min_in_sync == 2
+        assert list(view.warnings) == ["its replicas differ in min_in_sync (a: 1, b: 2, c: 2): the highest counts"]
+
+
+@on_loop
+async def test_a_group_that_was_weakened_is_restored_by_a_switch(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        await site.lose_lease(A, last_epoch=1, min_in_sync=1)  # the others are silent
+        view = await site.master(A, epoch=2, last_epoch=1, min_in_sync=1)
+        assert (view.min_in_sync, list(view.members)) == (1, [A])
+        await site.report(B, last_epoch=2)
+        view = await site.change(2, A, view.revision, A, B)
+        seen = await site.report(A, last_epoch=2, min_in_sync=1)
+        assert "min_in_sync is 1, and 2 from the next election on: run `litemq cluster switch orders`" in seen.warnings
+        assert (await site.hand_over(2, A, view.revision, B)).min_in_sync == 2
+        assert list((await site.report(A, last_epoch=3)).warnings) == []
+
+
+@on_loop
+async def test_a_replica_too_many_is_reported(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        view = await site.report(D, last_epoch=1)
+        assert list(view.warnings) == [
+            "4 replicas report, but `replicas` is 3: stop one, or start all with `--replicas 4`"
+        ]
+        view = await site.report(D, last_epoch=1, replicas=4)
+        assert list(view.warnings) == ["its replicas differ in replicas (a: 3, b: 3, c: 3, d: 4): the highest counts"]
+
+
+@on_loop
+async def test_a_replica_that_was_replaced_is_forgotten_once_it_left_the_set(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+
+        async def pass_time() -> list[str]:
+            site.clock.advance(3)
+            await site.renew(1, C)
+            for store_id in (B, C, D):
+                seen = await site.report(store_id, last_epoch=1)
+            site.groups.sweep()
+            return [each.broker_id for each in seen.replicas]
+
+        await pass_time()
+        assert await pass_time() == ["a", "b", "c", "d"]  # the set may need it
+        await site.change(1, C, view.revision, B, C, D)
+        await pass_time()
+        assert await pass_time() == ["b", "c", "d"]
+
+
+@on_loop
+async def test_a_missing_replica_is_not_forgotten(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+        await site.change(1, C, view.revision, B, C)
+        for _ in range(5):
+            site.clock.advance(3)
+            await site.renew(1, C)
+            site.groups.sweep()
+            await site.report(B, last_epoch=1)
+            view = await site.report(C, last_epoch=1)
+        assert [(each.broker_id, each.alive) for each in view.replicas] == [("a", False), ("b", True), ("c", True)]
+
+
+@on_loop
+async def test_the_problem_of_a_replica_is_published(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        view = await site.report(A, problem="the disk is full")
+        assert view.replicas[0].problem == "the disk is full"
+        with pytest.raises(InvalidArgumentError, match="characters"):
+            await site.report(A, problem="x" * (MAX_PROBLEM_CHARS + 1))
