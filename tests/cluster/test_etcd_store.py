@@ -12,6 +12,7 @@ from typing import Any
 from litemq import AsyncClient
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_PARTIAL
 from litemq.errors import LiteMQError
+from litemq.nameserver.forced_changes import EPOCH_GAP
 from litemq.proto.wire_pb2 import ReplicaGroup
 from support.commands import litemq
 from support.etcd import EtcdCluster
@@ -144,6 +145,7 @@ async def test_without_etcd_routes_are_served_and_no_master_is_elected(tmp_path:
             assert [each["broker"] for each in facts["brokers"]] == ["orders"]
             assert facts["topics"] == 1  # by a broker whose address this NameServer knows
             cluster.nameservers[1].kill()
+            cluster.logs[1].write_bytes(b"")
             cluster.nameservers[1].start()  # it starts without etcd
             await eventually(lambda: cluster.nameservers[1].is_ready)
             await eventually(lambda: "cannot watch the groups" in cluster.logs[1].read_text())
@@ -155,6 +157,40 @@ async def test_without_etcd_routes_are_served_and_no_master_is_elected(tmp_path:
             await sender.stop()
         url = f"litemq://{first.address}"
         await asyncio.to_thread(wait_until, lambda: _status(tmp_path, url)[0] == 0)
+        etcd.stop(0)
+        await eventually(lambda: all("broke" in log.read_text().rpartition(" again")[2] for log in cluster.logs))
+        for nameserver, log in zip(cluster.nameservers, cluster.logs, strict=True):
+            assert nameserver.stop() == 0
+            assert log.read_text().count("cannot watch the groups") < 10  # once per outage, not at each attempt
+            assert "Task" not in log.read_text()  # which asyncio says of one that nobody has awaited
+
+
+@on_loop
+async def test_a_group_is_recovered_after_a_wipe_of_etcd_without_a_restart(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        etcd = stack.enter_context(EtcdCluster(1))
+        cluster = _Cluster(tmp_path, etcd.endpoints, "/litemq", stack)
+        for nameserver in cluster.nameservers:
+            await cluster.wait_master(nameserver, 1)
+        async with AsyncClient(cluster.url) as mq:
+            await mq.admin.create_topic("orders", queues=1)
+            await mq.send("orders", b"before", durability="replicas")
+            etcd.wipe()
+            lost = "group orders: facts lost: run `litemq cluster recover orders`"
+            for nameserver in cluster.nameservers:
+                url = f"litemq://{nameserver.address}"
+                await asyncio.to_thread(wait_until, lambda url=url: lost in _status(tmp_path, url)[2])  # type: ignore[misc]
+                assert (await asyncio.to_thread(_status, tmp_path, url))[0] == EXIT_PARTIAL
+            recover = ("cluster", "recover", "orders", "--yes", "--url", cluster.url)
+            await asyncio.to_thread(wait_until, lambda: litemq(*recover, cwd=tmp_path, check=False).returncode == 0)
+            for nameserver in cluster.nameservers:
+                await cluster.wait_master(nameserver, 2 + EPOCH_GAP)
+            await mq.send("orders", b"after", durability="replicas")
+            async with mq.reader("orders", start="earliest") as reader:
+                assert [bytes((await anext(reader)).body) for _ in range(2)] == [b"before", b"after"]
+        for nameserver in cluster.nameservers:
+            url = f"litemq://{nameserver.address}"
+            await asyncio.to_thread(wait_until, lambda url=url: _status(tmp_path, url)[0] == 0)  # type: ignore[misc]
 
 
 def test_without_the_extra_the_command_to_install_it_is_shown(tmp_path: Path) -> None:

@@ -15,7 +15,18 @@ from litemq.errors import (
     MasterLeaseLostError,
 )
 from litemq.nameserver.cluster_store.groups import GroupFact, GroupState, GroupStore
-from support.group_stores import LEASE_MS, A, B, C, OpenedStores, elected, embedded_stores, etcd_stores, new_fact
+from support.group_stores import (
+    LEASE_MS,
+    A,
+    B,
+    C,
+    OpenedStores,
+    elected,
+    embedded_stores,
+    etcd_stores,
+    new_fact,
+    states_of,
+)
 from support.on_loop import on_loop
 
 Opening = Callable[[], AbstractAsyncContextManager[OpenedStores]]
@@ -30,7 +41,7 @@ def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
 
 
 def _watch(store: GroupStore) -> AbstractAsyncContextManager[AsyncIterator[GroupState]]:
-    return aclosing(store.watch())
+    return aclosing(states_of(store))
 
 
 @on_loop

@@ -65,6 +65,15 @@ class EtcdCluster:
             member.wait(HANG_S)
             self._members[number] = None
 
+    def wipe(self) -> None:
+        """Kill all members, and start them again without their data: with the same cluster id."""
+        for number, member in enumerate(self._members):
+            if member is not None:
+                self.stop(number)
+            shutil.rmtree(self._folder / f"m{number}")
+            self.start(number)
+        self.wait_healthy()
+
     def resume(self, number: int) -> None:
         """Let a member continue after SIGSTOP."""
         member = self._members[number]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,18 @@ from litemq.nameserver.cluster_store.embedded_groups import EmbeddedGroupStore
 from litemq.nameserver.cluster_store.etcd_groups import EtcdGroupStore
 from litemq.nameserver.cluster_store.groups import GroupFact, GroupState, GroupStore
 
-__all__ = ["LEASE_MS", "A", "B", "C", "OpenedStores", "elected", "embedded_stores", "etcd_stores", "new_fact"]
+__all__ = [
+    "LEASE_MS",
+    "A",
+    "B",
+    "C",
+    "OpenedStores",
+    "elected",
+    "embedded_stores",
+    "etcd_stores",
+    "new_fact",
+    "states_of",
+]
 
 LEASE_MS: Final = 2_000  # the least that etcd grants
 A, B, C = (bytes([number]) * 16 for number in (1, 2, 3))
@@ -42,11 +53,19 @@ class OpenedStores:
         """Let the lease of a group end; return the state after it."""
         if self._clock is not None:
             self._clock.advance(LEASE_MS / 1_000)
-        async with aclosing(self.store.watch()) as states:
+        async with aclosing(states_of(self.store)) as states:
             async for state in states:
                 if state.fact.name == name and not state.is_leased:
                     return state
         raise AssertionError("the store was closed")
+
+
+async def states_of(store: GroupStore) -> AsyncGenerator[GroupState, None]:
+    """Watch ``store``, which loses no fact."""
+    async with aclosing(store.watch()) as changes:
+        async for change in changes:
+            assert isinstance(change, GroupState)
+            yield change
 
 
 @asynccontextmanager

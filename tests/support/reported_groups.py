@@ -1,4 +1,4 @@
-"""A NameServer's replicated groups over an embedded store, and a clock that the test moves."""
+"""A NameServer's replicated groups over a store, and a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from litemq.clock import FakeClock
 from litemq.errors import LiteMQError
 from litemq.nameserver.cluster_store.embedded_groups import EmbeddedGroupStore
+from litemq.nameserver.cluster_store.groups import GroupStore
 from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.replica_groups import ReplicaGroups
 from litemq.net.frame import Frame
@@ -45,9 +46,9 @@ class OneCaller:
 
 
 class ReportedSite:
-    """A NameServer's groups over an embedded store, and a clock that the test moves."""
+    """A NameServer's groups over ``store``, and a clock that the test moves."""
 
-    def __init__(self, groups: ReplicaGroups, store: EmbeddedGroupStore, clock: FakeClock) -> None:
+    def __init__(self, groups: ReplicaGroups, store: GroupStore, clock: FakeClock) -> None:
         self.groups, self.store, self.clock = groups, store, clock
 
     async def ask(self, opcode: int, header: bytes) -> bytes:
@@ -121,10 +122,11 @@ class ReportedSite:
 
 @asynccontextmanager
 async def reported_site(
-    folder: Path, clock: FakeClock | None = None, lease_ms: int = 5_000
+    folder: Path, clock: FakeClock | None = None, lease_ms: int = 5_000, store: GroupStore | None = None
 ) -> AsyncIterator[ReportedSite]:
+    """Run a NameServer's groups over ``store``, which ends with them, or an embedded store."""
     clock = clock or FakeClock()
-    store = await EmbeddedGroupStore.open(folder / "groups.db", clock)
+    store = store or await EmbeddedGroupStore.open(folder / "groups.db", clock)
     groups = ReplicaGroups(store, NameServerLimits(master_lease_ms=lease_ms), clock)
     running = asyncio.create_task(groups.run())
     clock.advance(2)  # it has listened long enough to know who is silent

@@ -25,7 +25,7 @@ from litemq.errors import (
     OverloadedError,
     ProtocolError,
 )
-from litemq.nameserver.cluster_store.groups import MAX_GROUPS, GroupFact, GroupState, GroupStore
+from litemq.nameserver.cluster_store.groups import MAX_GROUPS, GroupFact, GroupGone, GroupState, GroupStore
 from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.election import MAX_CLOCK_DEVIATION_MS, NoMaster, Obstacle, elect_master
 from litemq.nameserver.operator_requests import OperatorRequests
@@ -88,20 +88,42 @@ class ReplicaGroups:
 
     async def run(self) -> None:
         """Follow the store, and elect masters, until cancelled."""
-        async for state in self._store.watch():
-            try:
-                group = self._group(state.fact.name)
-            except OverloadedError as error:
-                _LOG.error("group %s is not served: %s", state.fact.name, error)
-                continue
-            known = group.state
-            if known is None or known != state:
-                group.state = state
-                group.lost_since = None
-                if state.is_leased:
-                    group.obstacle = ""
-                self._changed(group)
-            self._consider(group)
+        async with contextlib.aclosing(self._store.watch()) as changes:
+            async for change in changes:
+                if isinstance(change, GroupGone):
+                    self._facts_gone(change.name)
+                else:
+                    self._state_changed(change)
+
+    def _state_changed(self, state: GroupState) -> None:
+        try:
+            group = self._group(state.fact.name)
+        except OverloadedError as error:
+            _LOG.error("group %s is not served: %s", state.fact.name, error)
+            return
+        if group.state != state:
+            group.state = state
+            group.lost_since = None
+            if state.is_leased:
+                group.obstacle = ""
+            self._changed(group)
+        self._consider(group)
+
+    def _facts_gone(self, name: str) -> None:
+        """Forget the fact of a group. If it had a master, only an operator can replace the fact."""
+        group = self._groups.get(name)
+        if group is None or group.state is None:
+            return
+        had_master = group.state.fact.epoch > 0
+        group.state, group.obstacle, group.lost_since = None, "", None
+        if had_master and group.alive(self._clock.elapsed_ns()):  # their reports may be older than its first record
+            self._note_obstacle(
+                group,
+                f"the cluster store has lost the facts of this group. Run `litemq cluster recover {name}`",
+                is_lost=True,
+            )
+        else:
+            self._changed(group)
 
     def sweep(self) -> None:
         """Elect the masters that are missing. The process calls it regularly."""
@@ -273,6 +295,8 @@ class ReplicaGroups:
 
     def _begin(self, group: ReportedGroup, report: ReplicaReport) -> None:
         """Create the facts of a new group, once all of its replicas have reported."""
+        if group.lost_since is not None:
+            return
         alive = group.alive(self._clock.elapsed_ns())
         grown = [each.broker_id for each in alive if each.last_epoch or each.cannot_open]
         if not grown and len(alive) < report.replicas:
@@ -289,7 +313,7 @@ class ReplicaGroups:
         try:
             with self._health.asking():
                 state = await self._store.read(group.name)
-            if state is None:
+            if state is None and group.state is None:  # it may have been recovered since
                 self._note_obstacle(
                     group,
                     f"the cluster store does not know this group, but {', '.join(grown)} has records. "

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from google.protobuf.message import Message
 
@@ -27,6 +26,7 @@ from litemq.proto.etcd_pb2 import (
     LeaseRevokeResponse,
     RangeRequest,
     RangeResponse,
+    ResponseHeader,
     TxnRequest,
     TxnResponse,
     WatchCreateRequest,
@@ -39,9 +39,8 @@ try:
 except ImportError:
     raise MissingExtraError("the cluster store etcd", "etcd") from None
 
-__all__ = ["CompactedError", "EtcdClient", "TxnAnswer", "end_of_prefix"]
+__all__ = ["EtcdClient", "TxnAnswer", "end_of_prefix"]
 
-_LOG = logging.getLogger(__name__)
 _ENDPOINT: Final = re.compile(r"[A-Za-z0-9_.\-]{1,253}:\d{1,5}|\[[0-9A-Fa-f:.%]{2,64}\]:\d{1,5}", re.ASCII)
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", 16 << 20),
@@ -68,10 +67,6 @@ _NO_ANSWER: Final = {
 }
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
-
-
-class CompactedError(Exception):
-    """The revisions that a watch needs are no longer stored: read the keys, then watch again."""
 
 
 class TxnAnswer(NamedTuple):
@@ -130,12 +125,8 @@ class EtcdClient:
         """Renew a lease; return its duration in seconds, or 0 if it has ended."""
 
         async def attempt(channel: Any, timeout_s: float) -> LeaseKeepAliveResponse:
-            stream = channel.stream_stream(
-                "/etcdserverpb.Lease/LeaseKeepAlive",
-                request_serializer=LeaseKeepAliveRequest.SerializeToString,
-                response_deserializer=LeaseKeepAliveResponse.FromString,
-            )(_open_request(LeaseKeepAliveRequest(ID=lease)), timeout=timeout_s, metadata=_NEEDS_LEADER)
-            with self._in_flight(stream):
+            request = LeaseKeepAliveRequest(ID=lease)
+            with self._stream(channel, "Lease/LeaseKeepAlive", request, LeaseKeepAliveResponse, timeout_s) as stream:
                 response = await stream.read()
             if response is grpc.aio.EOF:
                 raise ClusterStoreUnavailableError("etcd ended the stream of keep-alives")
@@ -144,50 +135,35 @@ class EtcdClient:
 
         return (await self._attempt(attempt))[0].TTL
 
-    async def watch(self, prefix: bytes, start_revision: int) -> AsyncGenerator[list[Event], None]:
-        """Iterate over the changes of keys from ``start_revision`` on, one list per revision.
+    async def watch(self, prefix: bytes, read: ResponseHeader) -> AsyncGenerator[list[Event], None]:
+        """Iterate over the changes of keys since a read with the header ``read``.
 
-        If a stream breaks, continue at the next endpoint where it ended. Raise ``CompactedError``
-        if etcd does not have these revisions any more. End when the client is closed.
+        Each list has those of one revision. The first is empty: etcd has begun the watch. Raise
+        ``ClusterStoreUnavailableError`` if the watch breaks: read the keys again, since etcd may
+        come back without its data, even with the same cluster id. End when the client is closed.
         """
-        for attempt in itertools.count():
-            if self._is_closed:
-                return
-            if attempt:
-                await asyncio.sleep(_PAUSE_S)
-            at = self._current
-            try:
-                async with contextlib.aclosing(self._stream(self._channel(at), prefix, start_revision)) as changes:
-                    async for events in changes:
-                        start_revision = events[-1].kv.mod_revision + 1
-                        yield events
-            except grpc.aio.AioRpcError as error:
-                _LOG.warning("a watch at etcd %s broke, will continue: %s", self._endpoints[at], error.details())
-            except asyncio.CancelledError:
-                if not self._cancelled_by_close():
-                    raise
-            self._leave(at)
-
-    async def _stream(self, channel: Any, prefix: bytes, start_revision: int) -> AsyncGenerator[list[Event], None]:
-        create = WatchCreateRequest(key=prefix, range_end=end_of_prefix(prefix), start_revision=start_revision)
-        stream = channel.stream_stream(
-            "/etcdserverpb.Watch/Watch",
-            request_serializer=WatchRequest.SerializeToString,
-            response_deserializer=WatchResponse.FromString,
-        )(_open_request(WatchRequest(create_request=create)), metadata=_NEEDS_LEADER)
-        with self._in_flight(stream):
-            while True:
-                response = await stream.read()
-                if response is grpc.aio.EOF:
-                    return
-                assert isinstance(response, WatchResponse)  # noqa: S101  grpc has no types
-                if response.compact_revision:
-                    raise CompactedError(f"revision {start_revision} was compacted")
-                if response.canceled:
-                    _LOG.warning("etcd cancelled a watch, will continue: %s", response.cancel_reason)
-                    return
-                for _, events in itertools.groupby(response.events, lambda event: event.kv.mod_revision):
-                    yield list(events)
+        at = self._current
+        create = WatchCreateRequest(key=prefix, range_end=end_of_prefix(prefix), start_revision=read.revision + 1)
+        request = WatchRequest(create_request=create)
+        try:
+            with self._stream(self._channel(at), "Watch/Watch", request, WatchResponse) as stream:
+                while isinstance(response := await stream.read(), WatchResponse):
+                    _check_watch(response, read.revision)
+                    if response.created:
+                        yield []
+                    for _, events in itertools.groupby(response.events, lambda event: event.kv.mod_revision):
+                        yield list(events)
+            reason = "etcd ended it"
+        except grpc.aio.AioRpcError as error:
+            reason = str(error.details() or error.code())
+        except _WatchRefusedError as error:
+            reason = str(error)
+        except asyncio.CancelledError:
+            if not self._cancelled_by_close():
+                raise
+            return
+        self._leave(at)
+        raise ClusterStoreUnavailableError(f"the watch at etcd {self._endpoints[at]} broke: {reason[:200]}")
 
     async def close(self) -> None:
         """Close all connections. Requests in flight fail, watches end."""
@@ -243,6 +219,23 @@ class EtcdClient:
         raise ClusterStoreUnavailableError(f"no answer from etcd within {self._timeout_s:g} s ({reasons})")
 
     @contextlib.contextmanager
+    def _stream(
+        self, channel: Any, method: str, request: Message, answer: type[Message], timeout_s: float | None = None
+    ) -> Iterator[Any]:
+        """Open a stream of answers to one ``request``; it ends with this block."""
+        requests = _OneRequest(request)
+        stream = channel.stream_stream(
+            f"/etcdserverpb.{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=answer.FromString,
+        )(requests, timeout=timeout_s, metadata=_NEEDS_LEADER)
+        try:
+            with self._in_flight(stream):
+                yield stream
+        finally:
+            requests.end()
+
+    @contextlib.contextmanager
     def _in_flight(self, call: Any) -> Iterator[None]:
         self._calls.add(call)
         try:
@@ -268,13 +261,45 @@ class EtcdClient:
             self._current = (at + 1) % len(self._endpoints)
 
 
-async def _open_request(message: M) -> AsyncGenerator[M, None]:
-    """Send one message, and leave the stream open.
+class _WatchRefusedError(Exception):
+    """etcd does not have the changes that a watch needs."""
 
-    ``stream.write`` would wait forever if the call is cancelled before it is connected.
+
+def _check_watch(response: WatchResponse, revision: int) -> None:
+    """Raise unless the watch can show all changes after ``revision``."""
+    if response.compact_revision:
+        raise _WatchRefusedError(f"the changes after revision {revision} were compacted")
+    if response.canceled:
+        raise _WatchRefusedError(response.cancel_reason)
+    if response.created and response.header.revision < revision:
+        raise _WatchRefusedError(
+            f"it is at revision {response.header.revision}, and revision {revision} was read: this member is behind, "
+            "or has lost its data"
+        )
+
+
+class _OneRequest:
+    """The requests of a stream: one message, and no end before ``end``.
+
+    ``stream.write`` would wait forever if the call is cancelled before it is connected. If a call
+    fails, grpc leaves a task behind that waits for the next message.
     """
-    yield message
-    await asyncio.Event().wait()
+
+    def __init__(self, message: Message) -> None:
+        self._unsent = [message]
+        self._is_over = asyncio.Event()
+
+    def end(self) -> None:
+        self._is_over.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        if self._unsent:
+            return self._unsent.pop()
+        await self._is_over.wait()
+        raise StopAsyncIteration
 
 
 def end_of_prefix(prefix: bytes) -> bytes:

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -25,9 +25,10 @@ from litemq.errors import (
     InvalidArgumentError,
     MasterLeaseLostError,
 )
-from litemq.nameserver.cluster_store.etcd_client import CompactedError, EtcdClient, end_of_prefix
+from litemq.nameserver.cluster_store.etcd_client import EtcdClient, end_of_prefix
 from litemq.nameserver.cluster_store.groups import (
     GroupFact,
+    GroupGone,
     GroupState,
     check_change,
     check_creation,
@@ -49,6 +50,7 @@ from litemq.proto.etcd_pb2 import (
     PutRequest,
     RangeRequest,
     RequestOp,
+    ResponseHeader,
     TxnRequest,
 )
 from litemq.types import check_name
@@ -57,7 +59,8 @@ __all__ = ["EtcdGroupStore"]
 
 _LOG = logging.getLogger(__name__)
 _PREFIX: Final = re.compile(r"(/[A-Za-z0-9_.\-]{1,127}){1,8}", re.ASCII)
-_RETRY_S: Final = 1.0
+_FIRST_PAUSE_S: Final = 0.1  # after a watch has broken
+_MAX_PAUSE_S: Final = 1.0
 
 
 class EtcdGroupStore:
@@ -70,7 +73,7 @@ class EtcdGroupStore:
         self._client = EtcdClient(endpoints, timeout_s=timeout_s, attempt_s=timeout_s * 0.4)
         self._keys = _Keys(f"{prefix}/groups/".encode())
         self._leases: dict[str, tuple[bytes, int]] = {}  # by group: the value and the id of a lease renewed here
-        self._is_closed = False
+        self._closed = asyncio.Event()
 
     # Reads ----------------------------------------------------------------------------------------
 
@@ -87,29 +90,39 @@ class EtcdGroupStore:
         check_name(name, "group")
         return (await self._view(name)).checked_state(name)
 
-    async def watch(self) -> AsyncGenerator[GroupState, None]:
+    async def watch(self) -> AsyncGenerator[GroupState | GroupGone, None]:
         seen: dict[str, GroupState] = {}
-        while not self._is_closed:
+        pause_s, trouble = _FIRST_PAUSE_S, ""
+        while not self._closed.is_set():
             try:
-                view, revision = await self._read_all()
-            except ClusterStoreError as error:
-                if not self._is_closed:
-                    _LOG.warning("cannot watch the groups, will retry: %s", error)
-                    await asyncio.sleep(_RETRY_S)
-                continue
-            for state in view.news(sorted(view.names), seen):
-                yield state
-            try:
-                async with aclosing(self._client.watch(self._keys.prefix, revision + 1)) as changes:
+                # Also after each break: etcd may come back without its data, or with a backup.
+                view, header = await self._read_all()
+                for change in view.news(sorted({*view.names, *seen}), seen):
+                    yield change
+                async with aclosing(self._client.watch(self._keys.prefix, header)) as changes:
                     async for events in changes:
-                        for state in view.news(view.apply(events), seen):
-                            yield state
-            except CompactedError as error:
-                _LOG.warning("reading all groups again: %s", error)
+                        if trouble:
+                            _LOG.warning("watching the groups again")
+                        pause_s, trouble = _FIRST_PAUSE_S, ""
+                        for change in view.news(view.apply(events), seen):
+                            yield change
+            except ClusterStoreError as error:
+                if self._closed.is_set():
+                    return
+                if type(error).__name__ != trouble:  # once, not at each attempt
+                    trouble = type(error).__name__
+                    _LOG.warning("cannot watch the groups, will retry: %s", error)
+                await self._pause(pause_s)
+                pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
-    async def _read_all(self) -> tuple[_View, int]:
+    async def _pause(self, pause_s: float) -> None:
+        """Wait, but no longer than the store is open."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._closed.wait(), pause_s)
+
+    async def _read_all(self) -> tuple[_View, ResponseHeader]:
         response = await self._client.range(self._keys.prefix, end_of_prefix(self._keys.prefix))
-        return _View(self._keys, response.kvs), response.header.revision
+        return _View(self._keys, response.kvs), response.header
 
     async def _view(self, name: str) -> _View:
         response = await self._client.range(self._keys.of(name), end_of_prefix(self._keys.of(name)))
@@ -211,12 +224,15 @@ class EtcdGroupStore:
             raise ChangeOutcomeUnknownError(f"group {name}: {error}") from error
 
     async def _lease_of(self, name: str, value: bytes) -> int:
-        """Return the id of the group's lease, or 0 if there is none with this ``value``."""
-        response = await self._client.range(self._keys.lease(name))
-        return next((kv.lease for kv in response.kvs if kv.value == value), 0)
+        """Return the id of the group's lease; 0: there is none with this ``value``, or no fact."""
+        response = await self._client.range(self._keys.of(name), end_of_prefix(self._keys.of(name)))
+        found = {kv.key: kv for kv in response.kvs}
+        lease = found.get(self._keys.lease(name))
+        has_fact = self._keys.fact(name) in found  # not if an operator has deleted it
+        return lease.lease if has_fact and lease is not None and lease.value == value else 0
 
     async def close(self) -> None:
-        self._is_closed = True
+        self._closed.set()
         await self._client.close()
 
 
@@ -277,10 +293,17 @@ class _View:
             names[self._remove(event.kv) if event.type == Event.DELETE else self._put(event.kv)] = None
         return list(names)
 
-    def news(self, names: Sequence[str], seen: dict[str, GroupState]) -> list[GroupState]:
-        """Return the states of the groups ``names`` that differ from those ``seen``; note them."""
-        found = [state for name in names if (state := self.state(name)) is not None and seen.get(name) != state]
-        seen.update({state.fact.name: state for state in found})
+    def news(self, names: Iterable[str], seen: dict[str, GroupState]) -> list[GroupState | GroupGone]:
+        """Return how the groups ``names`` differ from ``seen``; note their states there."""
+        found: list[GroupState | GroupGone] = []
+        for name in names:
+            state = self.state(name)
+            if state is not None and state != seen.get(name):
+                seen[name] = state
+                found.append(state)
+            elif name in seen and name not in self._facts:
+                del seen[name]
+                found.append(GroupGone(name))
         return found
 
     def _put(self, kv: KeyValue) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "MAX_MEMBERS",
     "STORE_ID_BYTES",
     "GroupFact",
+    "GroupGone",
     "GroupState",
     "GroupStore",
     "check_change",
@@ -96,6 +97,15 @@ class GroupState(NamedTuple):
     is_leased: bool
 
 
+class GroupGone(NamedTuple):
+    """The store no longer has the fact of the group ``name``, which no request removes.
+
+    The store has lost its data, or someone has deleted the fact.
+    """
+
+    name: str
+
+
 class GroupStore(Protocol):
     """A store of group facts, shared by all NameServers of a cluster.
 
@@ -142,7 +152,8 @@ class GroupStore(Protocol):
     async def renew(self, name: str, epoch: int, holder: bytes) -> int:
         """Renew a master's lease; return how long (ms) it lasts, counted from before this call.
 
-        Raise ``MasterLeaseLostError`` if it has ended or is another replica's.
+        Raise ``MasterLeaseLostError`` if it has ended or is another replica's, or if the store has
+        no fact of the group.
         """
 
     async def release(self, name: str, epoch: int, holder: bytes) -> None:
@@ -156,12 +167,13 @@ class GroupStore(Protocol):
         The group counts as leased for ``lease_ms``, since its former master may still have a lease.
         """
 
-    def watch(self) -> AsyncGenerator[GroupState, None]:
+    def watch(self) -> AsyncGenerator[GroupState | GroupGone, None]:
         """Iterate over the state of every group, then over each change of a fact or a lease.
 
         It starts with the first iteration, and ends when the store is closed. The order is that of
-        the changes. If changes are faster than this iterator, it may leave out states that later
-        ones have replaced, but never the last one.
+        the changes. If changes are faster than this iterator, or if the store was unreachable, it
+        may leave out states that later ones have replaced, but never the last one. If the fact of
+        a group that it has returned disappears, it returns ``GroupGone``.
         """
 
     async def close(self) -> None: ...

@@ -1,11 +1,13 @@
 """Group facts in etcd: lost answers, broken watches, compaction, foreign data, members that die."""
 
 import asyncio
+import itertools
 import logging
 import secrets
 import signal
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -24,11 +26,18 @@ from litemq.errors import (
 )
 from litemq.nameserver.cluster_store.etcd_client import EtcdClient
 from litemq.nameserver.cluster_store.etcd_groups import EtcdGroupStore
-from litemq.nameserver.cluster_store.groups import GroupFact, GroupState, encode_fact
-from litemq.proto.etcd_pb2 import LeaseKeepAliveRequest, PutRequest, RequestOp, TxnRequest
+from litemq.nameserver.cluster_store.groups import GroupFact, GroupGone, GroupState, encode_fact
+from litemq.proto.etcd_pb2 import (
+    DeleteRangeRequest,
+    LeaseKeepAliveRequest,
+    PutRequest,
+    RangeResponse,
+    RequestOp,
+    TxnRequest,
+)
 from support.cut_proxy import CutProxy
 from support.etcd import EtcdCluster
-from support.group_stores import LEASE_MS, A, B, elected, new_fact
+from support.group_stores import LEASE_MS, A, B, elected, new_fact, states_of
 from support.on_loop import on_loop
 from support.processes import free_port
 from support.waiting import eventually
@@ -42,6 +51,13 @@ def prefix() -> str:
 async def _put(etcd: EtcdCluster, key: str, value: bytes) -> None:
     client = EtcdClient(etcd.endpoints)
     await client.txn(TxnRequest(success=[RequestOp(request_put=PutRequest(key=key.encode(), value=value))]))
+    await client.close()
+
+
+async def _delete(etcd: EtcdCluster, key: str) -> None:
+    client = EtcdClient(etcd.endpoints)
+    delete = DeleteRangeRequest(key=key.encode())
+    await client.txn(TxnRequest(success=[RequestOp(request_delete_range=delete)]))
     await client.close()
 
 
@@ -93,7 +109,7 @@ async def test_a_change_whose_answer_is_lost_is_repeated_at_the_next_endpoint(et
     async with CutProxy(int(etcd.endpoints[0].split(":")[1])) as proxy:
         store = EtcdGroupStore([f"127.0.0.1:{proxy.port}", *etcd.endpoints], prefix, timeout_s=60)
         assert await store.read("orders") == GroupState(fact, is_leased=True)
-        async with aclosing(direct.watch()) as states:
+        async with aclosing(states_of(direct)) as states:
             assert (await anext(states)).fact == fact
             proxy.withholds_answers = True
             change = asyncio.create_task(store.change(fact, replace(fact, members=frozenset({A, B}))))
@@ -122,7 +138,7 @@ async def test_an_election_whose_answer_is_lost_keeps_its_lease(etcd: EtcdCluste
             return lease
 
         store._client.grant = grant_then_withhold  # type: ignore[method-assign]
-        async with aclosing(direct.watch()) as states:
+        async with aclosing(states_of(direct)) as states:
             assert (await anext(states)).fact == created
             election = asyncio.create_task(store.elect(created, elected(created, A), 600_000))
             await granted
@@ -137,55 +153,166 @@ async def test_an_election_whose_answer_is_lost_keeps_its_lease(etcd: EtcdCluste
 
 
 @on_loop
-async def test_a_broken_watch_continues_without_a_gap(etcd: EtcdCluster, prefix: str) -> None:
+async def test_a_broken_watch_continues_with_the_last_state(etcd: EtcdCluster, prefix: str) -> None:
     direct = EtcdGroupStore(etcd.endpoints, prefix)
     fact = await _leased(direct)
     async with CutProxy(int(etcd.endpoints[0].split(":")[1])) as proxy:
         store = EtcdGroupStore([f"127.0.0.1:{proxy.port}"], prefix)
-        async with aclosing(store.watch()) as states:
+        async with aclosing(states_of(store)) as states:
             assert await anext(states) == GroupState(fact, is_leased=True)
             fact = await direct.change(fact, fact)
             assert (await anext(states)).fact == fact  # the stream is open
             for _ in range(3):
                 await proxy.cut()
-                expected = []
                 for _ in range(3):
                     fact = await direct.change(fact, fact)
-                    expected.append(fact)
                 await proxy.open()
-                assert [(await anext(states)).fact for _ in expected] == expected
+                assert (await anext(states)).fact == fact
+                fact = await direct.change(fact, fact)
+                assert (await anext(states)).fact == fact
         await store.close()
     await direct.close()
+
+
+def _after_the_first_read(store: EtcdGroupStore, work: Callable[[], Awaitable[None]]) -> None:
+    """Let ``work`` happen between the first read of ``store`` and the watch that follows it."""
+    read, reads = store._client.range, itertools.count()
+
+    async def read_then_work(key: bytes, range_end: bytes = b"") -> RangeResponse:
+        response = await read(key, range_end)
+        if next(reads) == 0:
+            await work()
+        return response
+
+    store._client.range = read_then_work  # type: ignore[method-assign]
 
 
 @on_loop
-async def test_after_a_compaction_a_watch_reads_the_groups_again(
+async def test_if_changes_are_compacted_the_groups_are_read_again(
     etcd: EtcdCluster, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    direct = EtcdGroupStore(etcd.endpoints, prefix)
+    direct, store = EtcdGroupStore(etcd.endpoints, prefix), EtcdGroupStore(etcd.endpoints, prefix)
     quiet, fact = await _leased(direct, "a-quiet-group"), await _leased(direct)
-    async with CutProxy(int(etcd.endpoints[0].split(":")[1])) as proxy:
-        store = EtcdGroupStore([f"127.0.0.1:{proxy.port}"], prefix)
-        async with aclosing(store.watch()) as states:
-            assert [(await anext(states)).fact for _ in range(2)] == [quiet, fact]
-            fact = await direct.change(fact, fact)
-            assert (await anext(states)).fact == fact
-            await proxy.cut()
-            await direct.change(fact, fact)
-            state = await direct.read("orders")
-            assert state is not None
-            fact = await direct.change(state.fact, state.fact)
-            await direct.release("orders", 1, A)
-            new = await direct.create(new_fact("new"))
-            await _compact(etcd, new.revision)
-            await proxy.open()
-            assert await anext(states) == GroupState(new, is_leased=False)
-            assert await anext(states) == GroupState(fact, is_leased=False)
-            fact = await direct.change(fact, fact)
-            assert await anext(states) == GroupState(fact, is_leased=False)
-        await store.close()
+    new: list[GroupFact] = []
+
+    async def change_and_compact() -> None:
+        changed = await direct.change(fact, fact)
+        await direct.release("orders", 1, A)
+        new.extend([await direct.create(new_fact("new")), await direct.change(changed, changed)])
+        await _compact(etcd, new[-1].revision)
+
+    _after_the_first_read(store, change_and_compact)
+    async with aclosing(states_of(store)) as states:
+        assert [(await anext(states)).fact for _ in range(2)] == [quiet, fact]
+        assert [await anext(states) for _ in new] == [GroupState(each, is_leased=False) for each in new]
+        fact = await direct.change(new[-1], new[-1])
+        assert await anext(states) == GroupState(fact, is_leased=False)
+    await store.close()
     await direct.close()
-    assert "reading all groups again" in caplog.text
+    assert "were compacted" in caplog.text
+
+
+@on_loop
+async def test_a_watch_returns_that_a_fact_is_gone(etcd: EtcdCluster, prefix: str) -> None:
+    store = EtcdGroupStore(etcd.endpoints, prefix)
+    fact = await _leased(store)
+    assert await store.renew("orders", 1, A) == 600_000
+    async with aclosing(store.watch()) as changes:
+        assert await anext(changes) == GroupState(fact, is_leased=True)
+        await _put(etcd, f"{prefix}/groups/orders/fact", b"\xff")  # one that cannot be read is not gone
+        await _delete(etcd, f"{prefix}/groups/orders/fact")
+        assert await anext(changes) == GroupGone("orders")
+        with pytest.raises(MasterLeaseLostError):  # its lease is still there
+            await store.renew("orders", 1, A)
+        recovered = await store.recover(replace(fact, epoch=9, holder=b""), LEASE_MS)
+        assert await anext(changes) == GroupState(recovered, is_leased=True)
+        await _delete(etcd, f"{prefix}/groups/orders/lease")
+        assert await anext(changes) == GroupState(recovered, is_leased=False)
+    await store.close()
+
+
+@on_loop
+async def test_the_facts_of_a_wiped_etcd_are_gone(prefix: str) -> None:
+    with EtcdCluster(1) as etcd:
+        store, other = EtcdGroupStore(etcd.endpoints, prefix), EtcdGroupStore(etcd.endpoints, prefix)
+        fact, payments = await _leased(store), await _leased(store, "payments")
+        assert await store.renew("orders", 1, A) == 600_000
+        identity = store.identity
+
+        async def wipe() -> None:
+            etcd.wipe()
+
+        _after_the_first_read(other, wipe)
+        async with aclosing(store.watch()) as changes, aclosing(other.watch()) as others:
+            for each in (changes, others):
+                assert [await anext(each), await anext(each)] == [GroupState(fact, True), GroupState(payments, True)]
+            for each in (changes, others):
+                assert [await anext(each), await anext(each)] == [GroupGone("orders"), GroupGone("payments")]
+            assert await store.read("orders") is None
+            assert store.identity == identity
+            with pytest.raises(MasterLeaseLostError):
+                await store.renew("orders", 1, A)
+            recovered = await store.recover(replace(fact, epoch=9, holder=b""), LEASE_MS)
+            for each in (changes, others):
+                assert await anext(each) == GroupState(recovered, is_leased=True)
+        await other.close()
+        await store.close()
+
+
+@on_loop
+async def test_a_watch_that_stays_broken_is_logged_once_and_retried_with_longer_pauses(
+    prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with EtcdCluster(1) as etcd:
+        store, direct = EtcdGroupStore(etcd.endpoints, prefix, timeout_s=0.1), EtcdGroupStore(etcd.endpoints, prefix)
+        fact = await _leased(direct)
+        pauses: list[float] = []
+        pause = store._pause
+
+        async def recorded(pause_s: float) -> None:
+            pauses.append(pause_s)
+            await pause(0.001)
+
+        store._pause = recorded  # type: ignore[method-assign]
+        async with aclosing(states_of(store)) as states:
+            assert (await anext(states)).fact == fact
+            for outage in range(1, 3):
+                pauses.clear()
+                change = asyncio.create_task(anext(states))
+                etcd.stop(0)
+                await eventually(lambda: len(pauses) > 6)
+                etcd.start(0)
+                etcd.wait_healthy()
+                fact = await direct.change(fact, fact)
+                assert (await change).fact == fact
+                fact = await direct.change(fact, fact)
+                assert (await anext(states)).fact == fact
+                assert pauses[:6] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+                for text in ("cannot watch the groups, will retry", "watching the groups again"):
+                    assert caplog.text.count(text) == outage
+        await direct.close()
+        await store.close()
+
+
+@on_loop
+async def test_broken_streams_leave_no_task_behind(prefix: str) -> None:
+    before = asyncio.all_tasks()
+    with EtcdCluster(3) as etcd:
+        store = EtcdGroupStore(etcd.endpoints, prefix, timeout_s=0.3)
+        fact = await _leased(store)
+        assert await store.renew("orders", 1, A) == 600_000
+        async with aclosing(states_of(store)) as states:
+            assert (await anext(states)).fact == fact
+            change = asyncio.create_task(anext(states))
+            for number in range(2):
+                etcd.stop(number)
+            for _ in range(3):  # the member that is left refuses
+                with pytest.raises(ClusterStoreUnavailableError):
+                    await store.renew("orders", 1, A)
+            change.cancel()
+            await asyncio.gather(change, return_exceptions=True)
+        await eventually(lambda: asyncio.all_tasks() == before)
+        await store.close()
 
 
 @on_loop
@@ -254,7 +381,7 @@ async def test_foreign_and_invalid_values_do_not_hide_other_groups(
 ) -> None:
     store = EtcdGroupStore(etcd.endpoints, prefix)
     good = await store.create(new_fact("good"))
-    async with aclosing(store.watch()) as states:
+    async with aclosing(states_of(store)) as states:
         assert (await anext(states)).fact == good
         await _put(etcd, f"{prefix}/groups/bad/fact", b"\xff")
         await _put(etcd, f"{prefix}/groups/other-name/fact", encode_fact(new_fact("name")))
@@ -280,7 +407,7 @@ async def test_closing_ends_watches_and_requests(etcd: EtcdCluster, prefix: str)
 
     async def watched() -> int:
         count = 0
-        async for state in store.watch():
+        async for state in states_of(store):
             count += 1
             first.set_result(state)
         return count
@@ -369,14 +496,14 @@ async def test_a_frozen_etcd_leaves_the_outcome_unknown_until_the_change_is_repe
 
 
 @on_loop
-async def test_a_killed_leader_loses_no_change_and_no_event(prefix: str) -> None:
+async def test_a_killed_leader_loses_no_change_and_watches_continue(prefix: str) -> None:
     with EtcdCluster(3) as etcd:
         endpoints = etcd.endpoints
         leader = etcd.leader()
         endpoints.insert(0, endpoints.pop(leader))  # the store begins with the leader
         store, other = EtcdGroupStore(endpoints, prefix, timeout_s=60), EtcdGroupStore(endpoints, prefix, timeout_s=60)
         fact = await _leased(store)
-        async with aclosing(other.watch()) as states:
+        async with aclosing(states_of(other)) as states:
             assert (await anext(states)).fact == fact
             made = [await store.change(fact, fact)]
             assert (await anext(states)).fact == made[0]
@@ -384,8 +511,10 @@ async def test_a_killed_leader_loses_no_change_and_no_event(prefix: str) -> None
             await eventually(lambda: len(made) >= 10)
             etcd.stop(leader)
             await changing
-            seen = [(await anext(states)).fact for _ in made[1:]]
-            assert seen == made[1:]
+            seen = [await anext(states)]
+            while seen[-1].fact != made[-1]:
+                seen.append(await anext(states))
+            assert [each for each in made if each in {state.fact for state in seen}] == [state.fact for state in seen]
             assert await store.renew("orders", 1, A) == 600_000  # the lease has survived
             etcd.start(leader)
             etcd.wait_healthy()
