@@ -274,7 +274,10 @@ class ReplicaGroups:
         alive = group.alive(self._clock.elapsed_ns())
         grown = [each.broker_id for each in alive if each.last_epoch or each.cannot_open]
         if not grown and len(alive) < report.replicas:
-            started = f"{len(alive)} of {report.replicas} replicas have started: the group begins with all of them"
+            started = (
+                f"{len(alive)} of {report.replicas} replicas {'has' if len(alive) == 1 else 'have'} started: "
+                "the group begins with all of them"
+            )
             self._set_obstacle(group, started)
             return
         members = frozenset(each.store_id for each in alive)
@@ -288,9 +291,10 @@ class ReplicaGroups:
             with self._health.asking():
                 state = await self._store.read(group.name)
             if state is None:
+                have = "has" if len(grown) == 1 else "have"
                 self._note_obstacle(
                     group,
-                    f"the cluster store does not know this group, but {', '.join(grown)} has records. "
+                    f"the cluster store does not know this group, but {', '.join(grown)} {have} records. "
                     f"Run `litemq cluster recover {group.name}`",
                     is_lost=True,
                 )

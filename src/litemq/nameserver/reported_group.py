@@ -76,6 +76,7 @@ class ReportedGroup:
                 each.report.priority,
                 each.deviation_ms,
                 self.is_alive(each, now, is_last_master=store_id == last_master) and not each.report.cannot_open,
+                each.report.broker_id,
             )
             for store_id, each in self.replicas.items()
         ]
@@ -159,4 +160,4 @@ def check_report(report: ReplicaReport) -> None:
             f"group {report.group}: replicas={report.replicas}, min_in_sync={report.min_in_sync}: choose "
             f"1 <= min_in_sync <= replicas <= {MAX_REPLICAS}"
         )
-    Candidate(report.store_id, report.last_epoch, report.log_end, report.priority)
+    Candidate(report.store_id, report.last_epoch, report.log_end, report.priority, broker_id=report.broker_id)

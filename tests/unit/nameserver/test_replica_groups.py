@@ -36,7 +36,7 @@ async def test_a_group_begins_when_all_of_its_replicas_are_there(tmp_path: Path)
         for number, store_id in enumerate((A, B), 1):
             view = await site.report(store_id)
             assert view.revision == 0
-            assert view.obstacle.startswith(f"{number} of 3 replicas have started")
+            assert view.obstacle.startswith(f"{number} of 3 replicas {'has' if number == 1 else 'have'} started")
         view = await site.master(A, B, C, epoch=1)
         assert (view.holder, set(view.members), view.min_in_sync, view.obstacle) == (C, {A, B, C}, 2, "")
         assert [(each.broker_id, each.alive) for each in view.replicas] == [("a", True), ("b", True), ("c", True)]
@@ -299,7 +299,7 @@ async def test_a_replica_that_cannot_open_is_not_elected(tmp_path: Path) -> None
         while not view.obstacle:
             view = await site.report(A, cannot_open=True, damaged_stretches=2)
             assert not view.is_leased
-        assert "no member of the in-sync set is alive" in view.obstacle
+        assert view.obstacle == "no member of the in-sync set is alive. Start one of its replicas: a, b, c"
         [facts] = [each for each in view.replicas if each.store_id == A]
         assert (facts.alive, facts.damaged_stretches) == (True, 2)
         assert (await site.master(A, epoch=2)).holder == A  # its log is repaired
@@ -313,6 +313,9 @@ async def test_a_group_does_not_begin_with_a_log_that_cannot_open(tmp_path: Path
         await site.report(C, cannot_open=True)
         group = site.groups._groups["orders"]
         await eventually(lambda: "the cluster store does not know this group, but c has records" in group.obstacle)
+        await eventually(lambda: not group.is_changing)
+        await site.report(B, cannot_open=True)
+        await eventually(lambda: "but b, c have records" in group.obstacle)
 
 
 @on_loop

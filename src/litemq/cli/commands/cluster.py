@@ -41,10 +41,12 @@ def cluster() -> None:
 def status(url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
     """Show NameServers, brokers, replicas, and totals of topics, groups, lag and dead letters.
 
-    For a replica, lag is the part of the master's log in bytes that it lacks, and bytes_cut the
-    part of its own that its masters lacked. Exits with 8 if a NameServer or a broker does not
-    answer, a replicated group has no master, a replica is missing or not in sync, or a NameServer
-    does not reach its cluster store.
+    A replica is `in sync`, `catching up`, or `silent`: it does not report. If a group has no
+    master, start a replica that is `silent, in sync`: it has all confirmed messages. For a
+    replica, lag is the part of the master's log in bytes that it lacks, and bytes_cut the part of
+    its own that its masters lacked. Exits with 8 if a NameServer or a broker does not answer, a
+    replicated group has no master, a replica is missing or not in sync, or a NameServer does not
+    reach its cluster store.
     """
     address, settings = client_settings(url, config)
 
