@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from litemq import __version__
-from litemq.broker.broker import Broker
+from litemq.broker.broker import Broker, check_for_broker
 from litemq.broker.replication.stretches import StretchRequests
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.broker.runtime.handlers import HandlerTable
@@ -129,6 +129,7 @@ class _Replica:
             handler = self._handlers.get(frame.opcode) or self._reads.handler(session, frame.opcode)
             try:
                 if handler is None:
+                    check_for_broker(frame.opcode)
                     raise NotMasterError(f"this broker is not the master of its group: {self._hint()}")
                 handler.call(session, frame)
             except LiteMQError as error:

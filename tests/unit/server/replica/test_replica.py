@@ -13,7 +13,7 @@ import pytest
 
 from litemq import AsyncClient
 from litemq.client.cluster.engine import ClusterEngine
-from litemq.errors import NotMasterError, TopicNotFoundError, UnsupportedFeatureError
+from litemq.errors import NotMasterError, ProtocolError, TopicNotFoundError, UnsupportedFeatureError
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import ListTopicsRequest, Opcode, PullRequest, SendRequest
 from litemq.server.broker import run_broker
@@ -136,6 +136,16 @@ async def test_a_follower_names_its_master(tmp_path: Path) -> None:
         with pytest.raises(NotMasterError, match=f"ask {master} at 127.0.0.1:{port}"):
             await peer.request(Opcode.LIST_TOPICS, ListTopicsRequest().SerializeToString(), timeout=60)
         await eventually(lambda: not peer.is_open)  # so that the client connects to the master
+
+
+@on_loop
+async def test_every_replica_says_that_a_url_names_nameservers(tmp_path: Path) -> None:
+    async with _trio(tmp_path) as trio:
+        await trio.wait_master(1)
+        for replica in trio.replicas.values():
+            with pytest.raises(ProtocolError, match="not a NameServer: --url and --nameserver take"):
+                async with AsyncClient(f"litemq://127.0.0.1:{replica.port}"):
+                    pass
 
 
 @on_loop
