@@ -191,9 +191,9 @@ def loss_warning(replicas: int, min_in_sync: int) -> str:
     )
 
 
-def check_address(name: str, address: str) -> tuple[str, int]:
+def check_address(name: str, address: str, *, example: str = "127.0.0.1:9876") -> tuple[str, int]:
     """Split ``host:port`` into its parts. Raise ``ConfigurationError`` if it is invalid."""
     host, colon, port = address.rpartition(":")
     if not host or not colon or not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
-        raise ConfigurationError(f"{name}={address!r}: write host:port, such as 127.0.0.1:9876")
+        raise ConfigurationError(f"{name}={address!r}: write host:port, such as {example}")
     return host.removeprefix("[").removesuffix("]"), int(port)

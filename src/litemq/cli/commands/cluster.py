@@ -27,7 +27,15 @@ __all__ = ["app"]
 app = new_noun("cluster")
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group: the broker_name of its replicas.")]
-Force = Annotated[bool, typer.Option("--force", help="Go on although replicas are missing.", allow_from_autoenv=False)]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Go on although replicas are missing or their logs are empty: acknowledged messages that only they had "
+        "are lost.",
+        allow_from_autoenv=False,
+    ),
+]
 
 _NAMESERVER_MS: Final = 1_000  # how long to wait for one NameServer
 
@@ -136,7 +144,7 @@ def recover(
     async def use(mq: AsyncClient) -> GroupRecovery:
         return await (mq.admin.recover_group(group, force=force) if yes else mq.admin.plan_recovery(group))
 
-    write_recovery(with_client(url, config, use), output)
+    write_recovery(with_client(url, config, use), output, forced=force)
     if not yes:
         raise typer.Exit(1)
 

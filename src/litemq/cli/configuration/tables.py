@@ -194,7 +194,12 @@ NAMESERVER: Final = Table(
             choice("embedded", "etcd"),
             "Store of replicated groups: a file, for one NameServer, or etcd, shared by three or more.",
         ),
-        Setting("etcd.endpoints", "etcd_endpoints", TEXTS, "Members of the etcd cluster, as host:port."),
+        Setting(
+            "etcd.endpoints",
+            "etcd_endpoints",
+            TEXTS,
+            "Members of the etcd cluster, as host:port, such as 127.0.0.1:2379.",
+        ),
         Setting("etcd.prefix", "etcd_prefix", TEXT, "Prefix of the keys in etcd; the same for all NameServers."),
         Setting("etcd.timeout", "etcd_timeout_ms", DURATION, "Maximum time for a request to etcd, with all retries."),
         Setting("heartbeat.interval", "heartbeat_interval_ms", DURATION, "Time between heartbeats of a broker."),
