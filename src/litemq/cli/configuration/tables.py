@@ -42,7 +42,12 @@ BROKER: Final = Table(
     _broker,
     (
         Setting("broker_id", "broker_id", TEXT, "Permanent id, unique in the cluster."),
-        Setting("broker_name", "broker_name", TEXT, "Name shown to NameServers and clients."),
+        Setting(
+            "broker_name",
+            "broker_name",
+            TEXT,
+            "Name shown to NameServers and clients; the replicas of a group share it.",
+        ),
         Setting("zone", "zone", TEXT, "Zone of this broker, used by consumers with the same_zone assignment."),
         Setting("network.host", "host", TEXT, "Address to listen on."),
         Setting("network.port", "port", INTEGER, "Port to listen on; 0 picks a free port."),
