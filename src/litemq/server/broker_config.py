@@ -186,7 +186,8 @@ def loss_warning(replicas: int, min_in_sync: int) -> str:
     return (
         f"all of its {replicas} replicas must have a message (min_in_sync = {min_in_sync}). While one of them is down, "
         "sends of durability 'replicas' are refused, and no new message can be read. To go on with "
-        f"{replicas - 1}, set replication.min_in_sync = {min_in_sync - 1} on each replica and restart it: then "
+        f"{replicas - 1}, set replication.min_in_sync = {min_in_sync - 1} or the environment variable "
+        f"LITEMQ_BROKER_MIN_IN_SYNC={min_in_sync - 1} on each replica, and restart it: then "
         f"{'one disk is' if min_in_sync == 2 else 'fewer disks are'} enough for an acknowledgement. Or add a replica"
     )
 
