@@ -350,7 +350,9 @@ class ReplicaGroups:
         if is_lost and group.lost_since is None:
             group.lost_since = self._clock.elapsed_ns()
         if self._set_obstacle(group, obstacle):
-            _LOG.warning("group %s has no master: %s", group.name, obstacle)
+            is_stopped = all(each.is_stopping for each in group.replicas.values())  # as an operator wants it
+            level = logging.INFO if is_stopped else logging.WARNING
+            _LOG.log(level, "group %s has no master: %s", group.name, obstacle)
 
     def _set_obstacle(self, group: ReportedGroup, obstacle: str) -> bool:
         """Publish why ``group`` has no master; return whether that is new."""

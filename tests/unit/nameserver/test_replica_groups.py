@@ -291,6 +291,24 @@ async def test_a_store_that_does_not_answer_is_noticed_also_while_a_group_has_a_
 
 
 @on_loop
+async def test_a_group_that_was_stopped_is_no_reason_to_warn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number, stopped in enumerate(((A, B, C), (C, A))):  # B of the second group was killed
+        caplog.clear()
+        (tmp_path / str(number)).mkdir()
+        async with reported_site(tmp_path / str(number)) as site:
+            view = await site.master(A, B, C, epoch=1)
+            assert view.holder == C
+            site.clock.advance(2.1)  # B is silent
+            for store_id in stopped:
+                await site.report(store_id, is_stopping=True)
+            await site.renew(1, C, releases=True)
+            group = site.groups._groups["orders"]
+            await eventually(lambda: "no member of the in-sync set is alive" in group.obstacle)  # noqa: B023
+            warned = [each for each in caplog.records if "has no master" in each.message]
+            assert len(warned) == number
+
+
+@on_loop
 async def test_a_replica_that_cannot_open_is_not_elected(tmp_path: Path) -> None:
     async with reported_site(tmp_path) as site:
         await site.master(A, B, C, epoch=1)

@@ -8,6 +8,7 @@ different stores would elect a master each, so a replica takes the facts of one 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -50,6 +51,7 @@ class GroupLink:
 
     def __init__(self, nameservers: Iterable[tuple[str, int]], report: Callable[[], ReplicaReport]) -> None:
         self._lines = [_Line(host, port, report, self._on_view) for host, port in nameservers]
+        self._report = report
         self._changed = asyncio.Event()
         self._conflict: ConfigurationError | None = None
         self._has_conflict = asyncio.Event()
@@ -115,6 +117,14 @@ class GroupLink:
     async def hand_over(self, request: HandOverRequest) -> ReplicaGroup:
         """Make another replica the master, at any NameServer."""
         return ReplicaGroup.FromString(await self._ask(Opcode.HAND_OVER, request.SerializeToString()))
+
+    async def report_stop(self) -> None:
+        """Send a last report to the connected NameServers, so that none elects this replica."""
+        header = self._report().SerializeToString()
+        reports = (line.ask(Opcode.REPORT_REPLICA, header) for line in self._lines)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SOON_S):
+                await asyncio.gather(*reports, return_exceptions=True)
 
     async def _ask(self, opcode: int, header: bytes) -> bytes:
         """Ask one NameServer after another until one answers, with a result or a definite error.

@@ -173,6 +173,7 @@ class _Replica:
         finally:
             self._is_stopping = True
             await _ended(roles)  # first: a master needs the link to release its lease
+            await self._link.report_stop()
             for task in (*ends, repairs, trimming, link):
                 await _ended(task)
             self._stretches.close()

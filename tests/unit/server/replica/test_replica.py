@@ -104,6 +104,22 @@ async def test_a_master_that_is_stopped_hands_over(tmp_path: Path) -> None:
 
 
 @on_loop
+async def test_a_follower_that_is_stopped_is_not_elected(tmp_path: Path) -> None:
+    async with _trio(tmp_path) as trio, AsyncClient(trio.url) as mq:
+        first = await trio.wait_master(1)
+        for stopped in [name for name in _NAMES if name != first]:
+            await trio.replicas[stopped].stop()
+            [group] = await mq.admin.replica_groups()
+            assert [each.alive for each in group.replicas if each.broker_id == stopped] == [False]
+        await trio.replicas[first].stop()
+        [group] = await mq.admin.replica_groups()
+        assert (group.epoch, group.master) == (1, None)
+        for replica in trio.replicas.values():
+            await replica.start()
+        await trio.wait_master(2)
+
+
+@on_loop
 async def test_a_master_that_learns_of_the_next_one_while_its_role_ends_follows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
