@@ -14,6 +14,7 @@ from litemq.errors import InvalidArgumentError, NotEnoughReplicasError, Unsuppor
 from support.on_loop import on_loop
 from support.processes import ServerProcess
 from support.replica_processes import ReplicaProcesses
+from support.waiting import eventually
 
 MESSAGES = 300
 
@@ -59,6 +60,10 @@ async def test_a_topic_that_needs_three_replicas_refuses_sends_with_two(tmp_path
             altered = await mq.admin.alter_topic("payments", min_in_sync=0)
             assert altered.settings.min_in_sync == 0
             await mq.send("payments", b"3", durability="replicas")
+            lost = next(name for name, each in group.replicas.items() if each is not master and each.is_running)
+            group.replicas[lost].kill()
+            leader = next(name for name, each in group.replicas.items() if each is master)
+            await eventually(lambda: f"; {lost} has been missing since " in group.log_of(leader))
 
 
 @on_loop

@@ -82,17 +82,25 @@ def test_messages_survive_a_restart(tmp_path: Path) -> None:
         assert command.stop() == 0
 
 
-def test_if_a_child_dies_the_rest_stops_and_it_is_named(
-    tmp_path: Path, cluster: tuple[Running, dict[str, str]]
-) -> None:
-    command, _ = cluster
-    children = _children(command)
-    broker = next(pid for pid in children if b"auto_create_topics" in Path(f"/proc/{pid}/cmdline").read_bytes())
-    os.kill(broker, signal.SIGKILL)
-    said = command.wait_for("broker exited unexpectedly with signal SIGKILL")
-    assert "are safe: start it again with `litemq up`" in said
-    assert command.process.wait(HANG_S) == EXIT_FAILED
-    _wait_gone(children)
+def test_if_a_child_dies_the_rest_stops_and_it_is_named(tmp_path: Path) -> None:
+    with up(tmp_path, "--data", "my data", "--brokers", "1") as (command, _):
+        children = _children(command)
+        broker = next(pid for pid in children if b"auto_create_topics" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(broker, signal.SIGKILL)
+        said = command.wait_for("broker exited unexpectedly with signal SIGKILL")
+        assert "are safe: start it again with `litemq up --data 'my data' --brokers 1`" in said
+        assert command.process.wait(HANG_S) == EXIT_FAILED
+        _wait_gone(children)
+
+
+def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = litemq("up", "--data", "file/data", cwd=tmp_path, check=False)
+    assert refused.returncode == EXIT_FAILED
+    assert refused.stderr == (
+        f"error StorageError (20): cannot write to the data directory {tmp_path}/file/data: Not a directory. "
+        "Choose another one with --data\n"
+    )
 
 
 def test_children_end_with_a_killed_parent(cluster: tuple[Running, dict[str, str]]) -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
 from litemq.broker.replication.log_session import CopyNeeded, LogSession
-from litemq.broker.replication.shipping import Shipping
+from litemq.broker.replication.shipping import ReplicaNames, Shipping
 from litemq.clock import Clock, SystemClock
 from litemq.errors import LiteMQError
 from litemq.net.client import Peer
@@ -36,6 +36,7 @@ class Master:
         min_in_sync: int = 2,
         clock: Clock | None = None,
         catch_up_bytes_per_s: int = 0,
+        names: ReplicaNames | None = None,
     ) -> None:
         clock = clock or SystemClock()
         self.store = store
@@ -48,7 +49,9 @@ class Master:
             max_lag_ns=2_000_000_000,
             now=clock.elapsed_ns(),
         )
-        self.shipping = Shipping(store, self.in_sync, clock, group=GROUP, catch_up_bytes_per_s=catch_up_bytes_per_s)
+        self.shipping = Shipping(
+            store, self.in_sync, clock, group=GROUP, catch_up_bytes_per_s=catch_up_bytes_per_s, names=names
+        )
         self._calls = {handler.opcode: handler.call for handler in self.shipping.handlers}
         self._server = FrameServer(self._handle, software="test", on_session_end=self.shipping.caller_gone)
         self.port = 0
@@ -89,6 +92,7 @@ async def serving(
     min_in_sync: int = 2,
     clock: Clock | None = None,
     catch_up_bytes_per_s: int = 0,
+    names: ReplicaNames | None = None,
 ) -> AsyncIterator[Master]:
     """Let ``store`` be the master of ``epoch``, with ``members`` in its in-sync set."""
     master = Master(
@@ -99,6 +103,7 @@ async def serving(
         min_in_sync=min_in_sync,
         clock=clock,
         catch_up_bytes_per_s=catch_up_bytes_per_s,
+        names=names,
     )
     await master.start()
     try:

@@ -51,7 +51,7 @@ from litemq.proto.wire_pb2 import Opcode
 from litemq.storage.state import Topic
 from litemq.storage.store import Store
 
-__all__ = ["Broker", "BrokerIdentity"]
+__all__ = ["Broker", "BrokerIdentity", "check_for_broker"]
 
 _SEND: Final = int(Opcode.SEND)
 _NAMESERVER_OPCODES: Final = {
@@ -181,9 +181,8 @@ class Broker:
             raise ProtocolError(f"a request must not have the flags {frame[2]}: only answers have them")
         call = self._calls.get(frame[1])
         if call is None:
-            is_for_names = frame[1] in _NAMESERVER_OPCODES
-            hint = ": this is a broker; connect to a NameServer (default port 9876)" if is_for_names else ""
-            raise ProtocolError(f"a broker does not support opcode {frame[1]}{hint}")
+            check_for_broker(frame[1])
+            raise ProtocolError(f"a broker does not support opcode {frame[1]}")
         call(caller, frame)
 
     def _send(self, caller: Caller, frame: Frame) -> None:
@@ -228,3 +227,12 @@ class Broker:
         self._retry_scheduler.close()
         self.groups.close()
         self.context.close()
+
+
+def check_for_broker(opcode: int) -> None:
+    """Raise ``ProtocolError`` if requests with ``opcode`` are for NameServers."""
+    if opcode in _NAMESERVER_OPCODES:
+        raise ProtocolError(
+            "this is a broker, not a NameServer: --url and --nameserver take the addresses of NameServers, by default "
+            "with port 9876. They know the brokers"
+        )

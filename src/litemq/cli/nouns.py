@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import typer
+from typer.models import Default
 
 __all__ = ["NOUNS", "new_noun"]
 
@@ -12,7 +13,7 @@ __all__ = ["NOUNS", "new_noun"]
 NOUNS: Final = {
     "bench": "Run benchmarks.",
     "broker": "Run a broker, or list the brokers of a cluster.",
-    "cluster": "Show the state of a cluster.",
+    "cluster": "Show the state of a cluster; switch, elect and recover masters of replicated groups.",
     "config": "Show settings and where they come from, or write a configuration file.",
     "dlq": "Inspect, redrive and purge dead letters.",
     "group": "Inspect, reset, pause and delete consumer groups.",
@@ -32,7 +33,7 @@ NOUNS: Final = {
 def new_noun(name: str, *, runs: bool = False) -> typer.Typer:
     """Create the ``app`` of the module for noun ``name``; ``runs``: it is a command by itself."""
     return typer.Typer(
-        help=None if runs else NOUNS[name],  # a command has a docstring
+        help=Default(None) if runs else NOUNS[name],  # a command has a docstring, which ``None`` would hide
         subcommand_metavar="[COMMAND]" if runs else None,
         no_args_is_help=not runs,
         add_completion=False,

@@ -189,7 +189,7 @@ class NameServer:
         if known is None or not self._liveness.is_alive(beat.name) or _run(beat) > _run(known.facts):
             return self._unknown
         if _run(beat) < _run(known.facts):
-            raise _name_taken(known.facts)
+            raise _name_taken(known.facts, beat)
         self._liveness.record_heartbeat(beat.name, self._clock.elapsed_ns())
         return self._accepted
 
@@ -279,10 +279,15 @@ def _check_same_or_later(facts: BrokerFacts, alive: BrokerFacts) -> None:
     is_same_address = (facts.host, facts.port) == (alive.host, alive.port)
     is_next_master = facts.epoch > alive.epoch > 0
     if not (is_same_address or is_next_master) or _run(facts) < _run(alive):
-        raise _name_taken(alive)
+        raise _name_taken(alive, facts)
 
 
-def _name_taken(alive: BrokerFacts) -> InvalidArgumentError:
+def _name_taken(alive: BrokerFacts, caller: BrokerFacts | Heartbeat) -> InvalidArgumentError:
+    if caller.epoch and alive.epoch > caller.epoch:  # the replicas of a group share a name
+        return InvalidArgumentError(
+            f"the master of group {alive.name} is the broker at {alive.host}:{alive.port} since epoch {alive.epoch}: "
+            f"that of epoch {caller.epoch} was replaced"
+        )
     return InvalidArgumentError(
         f"the broker name {alive.name} is taken by the broker at {alive.host}:{alive.port}. "
         "Set a unique broker_name for each broker, or stop the other one"

@@ -27,6 +27,7 @@ class ReplicaReport:
     """The last report of a replica. Its log ends at ``log_end``, with a record of ``last_epoch``.
 
     ``clock_deviation_ms`` is how far its wall clock is off. It is silent unless ``is_alive``.
+    Explanations call it by its ``broker_id``, if that is known.
     """
 
     store_id: bytes
@@ -35,15 +36,19 @@ class ReplicaReport:
     priority: int = 0
     clock_deviation_ms: int = 0
     is_alive: bool = True
+    broker_id: str = ""
 
     def __post_init__(self) -> None:
         if len(self.store_id) != STORE_ID_BYTES:
             raise InvalidArgumentError(f"{self.store_id!r} is no store id of {STORE_ID_BYTES} bytes")
         for field, most in (("last_epoch", MAX_EPOCH), ("log_end", _MAX_LOG_END), ("priority", _MAX_PRIORITY)):
             if not 0 <= getattr(self, field) <= most:
-                raise InvalidArgumentError(
-                    f"replica {self.store_id.hex()}: {field}={getattr(self, field)}: choose 0 … {most}"
-                )
+                raise InvalidArgumentError(f"replica {self.name}: {field}={getattr(self, field)}: choose 0 … {most}")
+
+    @property
+    def name(self) -> str:
+        """The name that operators know, or the store id if there is none."""
+        return self.broker_id or _unnamed(self.store_id)
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -81,18 +86,18 @@ def elect_master(fact: GroupFact, reports: Sequence[ReplicaReport]) -> GroupFact
     if latest is not None and latest.last_epoch > fact.epoch:
         return NoMaster(
             Obstacle.FACT_OUTDATED,
-            f"the log of replica {latest.store_id.hex()} has epoch {latest.last_epoch}, but the cluster store only "
+            f"the log of replica {latest.name} has epoch {latest.last_epoch}, but the cluster store only "
             f"knows epoch {fact.epoch}: it lost facts. Run `litemq cluster recover {fact.name}`",
         )
     alive = [report for report in reports if report.is_alive and report.store_id in fact.members]
     if not alive:
-        needed = ", ".join(sorted(member.hex() for member in fact.members))
-        return NoMaster(
-            Obstacle.NO_MEMBER_ALIVE, f"no member of the in-sync set is alive. Start one of its replicas: {needed}"
-        )
+        names = {report.store_id: report.name for report in reports}
+        needed = sorted(names.get(member, _unnamed(member)) for member in fact.members)
+        start = f"Start one of its replicas: {', '.join(needed)}" if len(needed) > 1 else f"Start {needed[0]}"
+        return NoMaster(Obstacle.NO_MEMBER_ALIVE, f"no member of the in-sync set is alive. {start}")
     eligible = [report for report in alive if abs(report.clock_deviation_ms) <= MAX_CLOCK_DEVIATION_MS]
     if not eligible:
-        deviations = ", ".join(f"{report.store_id.hex()} by {report.clock_deviation_ms} ms" for report in alive)
+        deviations = ", ".join(f"{report.name} by {report.clock_deviation_ms} ms" for report in alive)
         return NoMaster(
             Obstacle.CLOCKS_WRONG,
             f"the clock of each live member is more than {MAX_CLOCK_DEVIATION_MS} ms off: {deviations}. "
@@ -103,3 +108,8 @@ def elect_master(fact: GroupFact, reports: Sequence[ReplicaReport]) -> GroupFact
     if len(members) < fact.min_in_sync:
         members = fact.members
     return replace(fact, epoch=fact.epoch + 1, holder=master.store_id, members=members)
+
+
+def _unnamed(store_id: bytes) -> str:
+    """Return what to call a replica that has not reported to this NameServer."""
+    return f"store {store_id.hex()}"

@@ -63,13 +63,17 @@ def plan_recovery(
     empty = sorted(names[report.store_id] for report in reports if not report.log_end)
     reasons = []
     if len(reports) < configured:
-        reasons.append(f"only {len(reports)} of {configured} replicas report")
+        reasons.append(f"only {len(reports)} of {configured} replicas {'reports' if len(reports) == 1 else 'report'}")
     if empty and latest[1]:
-        reasons.append(f"the log of {', '.join(empty)} is empty: it is new, or its disk was lost")
+        if len(empty) == 1:
+            reasons.append(f"the log of {empty[0]} is empty: it is new, or its disk was lost")
+        else:
+            reasons.append(f"the logs of {', '.join(empty)} are empty: they are new, or their disks were lost")
     holders = sorted(names[report.store_id] for report in reports if report.last_epoch == latest[0])
     if not reasons and len(holders) + min_in_sync <= configured:
         reasons.append(
-            f"of epoch {latest[0]}, the latest, only {', '.join(holders)} has records, and may not have been in sync"
+            f"of epoch {latest[0]}, the latest, only {', '.join(holders)} {'has' if len(holders) == 1 else 'have'} "
+            "records, and may not have been in sync"
         )
     epoch = latest[0] + EPOCH_GAP
     fact = GroupFact(

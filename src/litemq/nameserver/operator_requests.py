@@ -61,7 +61,9 @@ class OperatorRequests:
         unflushed = [each.broker_id for each in group.alive(now) if each.flushed < each.log_end]
         if unflushed:
             raise ChangeRefusedError(
-                f"group {group.name}: {', '.join(unflushed)} has not synced its log to disk yet. Try again in 1 s", None
+                f"group {group.name}: {', '.join(unflushed)} {'has' if len(unflushed) == 1 else 'have'} not synced "
+                "the log to disk yet. Try again in 1 s",
+                None,
             )
         settings = max(group.alive(now), key=lambda each: (each.last_epoch, each.log_end), default=ReplicaReport())
         plan = plan_recovery(

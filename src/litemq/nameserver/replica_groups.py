@@ -300,7 +300,10 @@ class ReplicaGroups:
         alive = group.alive(self._clock.elapsed_ns())
         grown = [each.broker_id for each in alive if each.last_epoch or each.cannot_open]
         if not grown and len(alive) < report.replicas:
-            started = f"{len(alive)} of {report.replicas} replicas have started: the group begins with all of them"
+            started = (
+                f"{len(alive)} of {report.replicas} replicas {'has' if len(alive) == 1 else 'have'} started: "
+                "the group begins with all of them"
+            )
             self._set_obstacle(group, started)
             return
         members = frozenset(each.store_id for each in alive)
@@ -314,9 +317,10 @@ class ReplicaGroups:
             with self._health.asking():
                 state = await self._store.read(group.name)
             if state is None and group.state is None:  # it may have been recovered since
+                have = "has" if len(grown) == 1 else "have"
                 self._note_obstacle(
                     group,
-                    f"the cluster store does not know this group, but {', '.join(grown)} has records. "
+                    f"the cluster store does not know this group, but {', '.join(grown)} {have} records. "
                     f"Run `litemq cluster recover {group.name}`",
                     is_lost=True,
                 )
@@ -372,7 +376,9 @@ class ReplicaGroups:
         if is_lost and group.lost_since is None:
             group.lost_since = self._clock.elapsed_ns()
         if self._set_obstacle(group, obstacle):
-            _LOG.warning("group %s has no master: %s", group.name, obstacle)
+            is_stopped = all(each.is_stopping for each in group.replicas.values())  # as an operator wants it
+            level = logging.INFO if is_stopped else logging.WARNING
+            _LOG.log(level, "group %s has no master: %s", group.name, obstacle)
 
     def _set_obstacle(self, group: ReportedGroup, obstacle: str) -> bool:
         """Publish why ``group`` has no master; return whether that is new."""

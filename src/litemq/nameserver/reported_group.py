@@ -76,6 +76,7 @@ class ReportedGroup:
                 each.report.priority,
                 each.deviation_ms,
                 self.is_alive(each, now, is_last_master=store_id == last_master) and not each.report.cannot_open,
+                each.report.broker_id,
             )
             for store_id, each in self.replicas.items()
         ]
@@ -196,4 +197,4 @@ def check_report(report: ReplicaReport) -> None:
         )
     if len(report.problem) > MAX_PROBLEM_CHARS:
         raise InvalidArgumentError(f"group {report.group}: a problem has at most {MAX_PROBLEM_CHARS} characters")
-    Candidate(report.store_id, report.last_epoch, report.log_end, report.priority)
+    Candidate(report.store_id, report.last_epoch, report.log_end, report.priority, broker_id=report.broker_id)

@@ -62,6 +62,7 @@ class Peer(RequestChannel):
             async with asyncio.timeout(timeout):
                 await peer._greet(host, port, client_id, tls, reads_replica=reads_replica)
         except BaseException as error:
+            peer._on_lost = lambda _reason: None  # the caller gets ``error``, which says why
             peer.close()  # a cancelled connect must not leak its socket
             if isinstance(error, TimeoutError):
                 raise ConnectionLostError(f"{peer.address} did not answer within {timeout:g} s") from None

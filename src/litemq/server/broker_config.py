@@ -186,14 +186,15 @@ def loss_warning(replicas: int, min_in_sync: int) -> str:
     return (
         f"all of its {replicas} replicas must have a message (min_in_sync = {min_in_sync}). While one of them is down, "
         "sends of durability 'replicas' are refused, and no new message can be read. To go on with "
-        f"{replicas - 1}, set replication.min_in_sync = {min_in_sync - 1} on each replica and restart it: then "
+        f"{replicas - 1}, set replication.min_in_sync = {min_in_sync - 1} or the environment variable "
+        f"LITEMQ_BROKER_MIN_IN_SYNC={min_in_sync - 1} on each replica, and restart it: then "
         f"{'one disk is' if min_in_sync == 2 else 'fewer disks are'} enough for an acknowledgement. Or add a replica"
     )
 
 
-def check_address(name: str, address: str) -> tuple[str, int]:
+def check_address(name: str, address: str, *, example: str = "127.0.0.1:9876") -> tuple[str, int]:
     """Split ``host:port`` into its parts. Raise ``ConfigurationError`` if it is invalid."""
     host, colon, port = address.rpartition(":")
     if not host or not colon or not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
-        raise ConfigurationError(f"{name}={address!r}: write host:port, such as 127.0.0.1:9876")
+        raise ConfigurationError(f"{name}={address!r}: write host:port, such as {example}")
     return host.removeprefix("[").removesuffix("]"), int(port)

@@ -13,6 +13,7 @@ from litemq.server.broker_config import check_address
 __all__ = ["NameServerConfig"]
 
 _MIN_ETCD_LEASE_MS: Final = 2_000
+_ETCD_EXAMPLE: Final = "127.0.0.1:2379"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +87,10 @@ class NameServerConfig:
             )
         if self.store_kind == "etcd" and not self.etcd_endpoints:
             raise ConfigurationError(
-                "etcd_endpoints is empty: name each member of the etcd cluster, such as 127.0.0.1:2379"
+                f"etcd_endpoints is empty: name each member of the etcd cluster, such as {_ETCD_EXAMPLE}"
             )
         for endpoint in self.etcd_endpoints:
-            check_address("etcd_endpoints", endpoint)
+            check_address("etcd_endpoints", endpoint, example=_ETCD_EXAMPLE)
         if self.store_kind == "etcd" and self.master_lease_ms < _MIN_ETCD_LEASE_MS:
             raise ConfigurationError(
                 f"master_lease_ms={self.master_lease_ms}: choose {_MIN_ETCD_LEASE_MS} or more: etcd grants no "

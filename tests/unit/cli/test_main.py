@@ -50,6 +50,18 @@ def test_the_installed_command_tells_its_version(command: str) -> None:
     assert result.stdout == f"litemq {__version__}\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["broker"], "Run a broker until Ctrl-C or SIGTERM."),
+        (["cluster"], "Show the state of a cluster; switch, elect and recover masters"),
+    ],
+)
+def test_the_help_of_a_noun_begins_with_what_it_does(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(app, [*arguments, "--help"])
+    assert done.output.split("\n\n")[1].strip().replace("\n  ", " ").startswith(says)
+
+
 def test_without_arguments_it_helps() -> None:
     result = CliRunner().invoke(app, [])
     assert "Usage: litemq" in result.output

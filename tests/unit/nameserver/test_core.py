@@ -12,7 +12,7 @@ from litemq.nameserver.cluster_store.embedded import EmbeddedStore
 from litemq.nameserver.cluster_store.store import StoredBroker
 from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.core import NameServerStatistics
-from litemq.proto.wire_pb2 import BrokerFacts, Opcode, TopicQueues
+from litemq.proto.wire_pb2 import BrokerFacts, Heartbeat, Opcode, TopicQueues
 from support.names import Names, broker_facts
 
 
@@ -104,6 +104,21 @@ def test_a_second_broker_with_a_name_is_refused_while_the_first_is_alive(started
     names.pass_time(5)
     names.register(other)  # its clock was set back while it was down: a lease later it is let in
     assert names.route("orders") == {"a": 1}
+
+
+def test_a_replaced_master_is_not_advised_to_change_the_name_of_its_group() -> None:
+    names = Names()
+    former, present = broker_facts("orders", port=1000), broker_facts("orders", port=2000)
+    former.epoch, present.epoch = 1, 2
+    names.register(former)
+    names.register(present)
+    said = r"the master of group orders is the broker at 127\.0\.0\.1:2000 since epoch 2: that of epoch 1 was replaced"
+    with pytest.raises(InvalidArgumentError, match=said):
+        names.register(former)
+    with pytest.raises(InvalidArgumentError, match=said):
+        names.ask(Opcode.HEARTBEAT, Heartbeat(name="orders", started_at=1, epoch=1).SerializeToString())
+    with pytest.raises(InvalidArgumentError, match="unique broker_name"):
+        names.register(broker_facts("orders", port=3000))  # a broker without replicas
 
 
 # Restarts of the NameServer -----------------------------------------------------------------------

@@ -80,10 +80,16 @@ def test_a_member_with_a_wrong_clock_stays_in_the_set_but_is_not_elected() -> No
     ("reports", "obstacle", "explanation"),
     [
         ([], Obstacle.NO_MEMBER_ALIVE, A.hex()),
-        ([_report(A, is_alive=False), _report(D)], Obstacle.NO_MEMBER_ALIVE, "Start one of its replicas"),
+        (
+            [_report(A, is_alive=False, broker_id="node-1"), _report(B, is_alive=False, broker_id="node-2")],
+            Obstacle.NO_MEMBER_ALIVE,
+            f"Start one of its replicas: node-1, node-2, store {C.hex()}",
+        ),
         ([_report(B, clock_deviation_ms=-501)], Obstacle.CLOCKS_WRONG, f"{B.hex()} by -501 ms"),
         ([_report(A), _report(B, last_epoch=6)], Obstacle.FACT_OUTDATED, "litemq cluster recover orders"),
+        ([_report(B, clock_deviation_ms=-501, broker_id="node-2")], Obstacle.CLOCKS_WRONG, "off: node-2 by -501 ms"),
         ([_report(A), _report(D, last_epoch=6, is_alive=False)], Obstacle.FACT_OUTDATED, D.hex()),
+        ([_report(A, last_epoch=6, broker_id="node-1")], Obstacle.FACT_OUTDATED, "the log of replica node-1 has epoch"),
     ],
 )
 def test_why_there_is_no_master(reports: list[ReplicaReport], obstacle: Obstacle, explanation: str) -> None:
@@ -91,6 +97,12 @@ def test_why_there_is_no_master(reports: list[ReplicaReport], obstacle: Obstacle
     assert isinstance(outcome, NoMaster)
     assert outcome.obstacle is obstacle
     assert explanation in outcome.explanation
+
+
+def test_a_lone_member_is_named() -> None:
+    outcome = elect_master(replace(FACT, members=frozenset({A})), [_report(A, is_alive=False, broker_id="node-1")])
+    assert isinstance(outcome, NoMaster)
+    assert outcome.explanation == "no member of the in-sync set is alive. Start node-1"
 
 
 def test_reports_are_checked() -> None:

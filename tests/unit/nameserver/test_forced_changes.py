@@ -48,8 +48,12 @@ def test_the_replicas_of_the_latest_epoch_must_overlap_with_any_in_sync_set() ->
     [
         ((_report(A), _report(B)), "only 2 of 3 replicas report"),
         ((_report(A), _report(B), _report(C, 0, 0)), "the log of c is empty: it is new, or its disk was lost"),
-        ((_report(A, 0, 0),), "only 1 of 3 replicas report"),
+        ((_report(A, 0, 0),), "only 1 of 3 replicas reports"),
         ((_report(A), _report(B, 0, 0)), "only 2 of 3 replicas report; the log of b is empty"),
+        (
+            (_report(A), _report(B, 0, 0), _report(C, 0, 0)),
+            "the logs of b, c are empty: they are new, or their disks were lost",
+        ),
     ],
 )
 def test_a_missing_or_empty_replica_may_have_had_more(reports: tuple[ReplicaReport, ...], reason: str) -> None:

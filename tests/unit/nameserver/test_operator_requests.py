@@ -38,8 +38,12 @@ async def test_lost_facts_are_recovered_once_the_last_master_cannot_write(tmp_pa
         with pytest.raises(ChangeRefusedError, match="only 2 of 3 replicas report"):
             await site.recover(applies=True)
         await site.report(C, last_epoch=2, log_end=200, flushed=199)
-        with pytest.raises(ChangeRefusedError, match="c has not synced its log"):
+        with pytest.raises(ChangeRefusedError, match="c has not synced the log"):
             await site.recover()
+        await site.report(B, last_epoch=3, log_end=120, flushed=119)
+        with pytest.raises(ChangeRefusedError, match="b, c have not synced the log"):
+            await site.recover()
+        await site.report(B, last_epoch=3, log_end=120)
         await site.report(C, last_epoch=2, log_end=200)
         plan = await site.recover()
         assert (list(plan.members), plan.epoch, plan.uncertainty, plan.is_applied) == ([B], 3 + EPOCH_GAP, "", False)

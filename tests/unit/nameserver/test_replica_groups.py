@@ -36,7 +36,7 @@ async def test_a_group_begins_when_all_of_its_replicas_are_there(tmp_path: Path)
         for number, store_id in enumerate((A, B), 1):
             view = await site.report(store_id)
             assert view.revision == 0
-            assert view.obstacle.startswith(f"{number} of 3 replicas have started")
+            assert view.obstacle.startswith(f"{number} of 3 replicas {'has' if number == 1 else 'have'} started")
         view = await site.master(A, B, C, epoch=1)
         assert (view.holder, set(view.members), view.min_in_sync, view.obstacle) == (C, {A, B, C}, 2, "")
         assert [(each.broker_id, each.alive) for each in view.replicas] == [("a", True), ("b", True), ("c", True)]
@@ -291,6 +291,24 @@ async def test_a_store_that_does_not_answer_is_noticed_also_while_a_group_has_a_
 
 
 @on_loop
+async def test_a_group_that_was_stopped_is_no_reason_to_warn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number, stopped in enumerate(((A, B, C), (C, A))):  # B of the second group was killed
+        caplog.clear()
+        (tmp_path / str(number)).mkdir()
+        async with reported_site(tmp_path / str(number)) as site:
+            view = await site.master(A, B, C, epoch=1)
+            assert view.holder == C
+            site.clock.advance(2.1)  # B is silent
+            for store_id in stopped:
+                await site.report(store_id, is_stopping=True)
+            await site.renew(1, C, releases=True)
+            group = site.groups._groups["orders"]
+            await eventually(lambda: "no member of the in-sync set is alive" in group.obstacle)  # noqa: B023
+            warned = [each for each in caplog.records if "has no master" in each.message]
+            assert len(warned) == number
+
+
+@on_loop
 async def test_a_replica_that_cannot_open_is_not_elected(tmp_path: Path) -> None:
     async with reported_site(tmp_path) as site:
         await site.master(A, B, C, epoch=1)
@@ -299,7 +317,7 @@ async def test_a_replica_that_cannot_open_is_not_elected(tmp_path: Path) -> None
         while not view.obstacle:
             view = await site.report(A, cannot_open=True, damaged_stretches=2)
             assert not view.is_leased
-        assert "no member of the in-sync set is alive" in view.obstacle
+        assert view.obstacle == "no member of the in-sync set is alive. Start one of its replicas: a, b, c"
         [facts] = [each for each in view.replicas if each.store_id == A]
         assert (facts.alive, facts.damaged_stretches) == (True, 2)
         assert (await site.master(A, epoch=2)).holder == A  # its log is repaired
@@ -313,6 +331,9 @@ async def test_a_group_does_not_begin_with_a_log_that_cannot_open(tmp_path: Path
         await site.report(C, cannot_open=True)
         group = site.groups._groups["orders"]
         await eventually(lambda: "the cluster store does not know this group, but c has records" in group.obstacle)
+        await eventually(lambda: not group.is_changing)
+        await site.report(B, cannot_open=True)
+        await eventually(lambda: "but b, c have records" in group.obstacle)
 
 
 @on_loop

@@ -497,6 +497,23 @@ def test_a_cancelled_connect_closes_its_socket() -> None:
     asyncio.run(main())
 
 
+def test_a_connect_that_times_out_has_one_reason() -> None:
+    async def main() -> None:
+        lost: list[Exception] = []
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            host, port = silent.getsockname()
+            with pytest.raises(ConnectionLostError, match=r"did not answer within 0\.1 s"):
+                await Peer.connect(host, port, client_id="me", timeout=0.1, on_lost=lost.append)
+            other, _ = await asyncio.to_thread(silent.accept)
+            with other:
+                other.settimeout(HANG_S)
+                while await asyncio.to_thread(other.recv, 1000):
+                    pass  # the end of the connection was noticed here, too
+        assert not lost
+
+    asyncio.run(main())
+
+
 def test_an_invalid_host_name_is_reported() -> None:
     async def main() -> None:
         with pytest.raises(ConnectionLostError, match="cannot reach"):

@@ -51,7 +51,8 @@ def too_few_confirmed(store: Store, topic: Topic) -> LiteMQError | None:
 
 
 def _describe(store: Store, topic: Topic) -> str:
-    return f"{store.in_sync} replicas are in sync, and min_in_sync of topic {topic.name!r} is {topic.min_in_sync}"
+    are = "replica is" if store.in_sync == 1 else "replicas are"
+    return f"{store.in_sync} {are} in sync, and min_in_sync of topic {topic.name!r} is {topic.min_in_sync}"
 
 
 def check_enough_replicas(store: Store, topic: Topic, level: int) -> None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import count, pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from litemq.broker.replication.common_end import EpochStart, common_end
 from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker, Shortage
@@ -39,7 +39,7 @@ from litemq.storage.log.chunks import Chunk
 from litemq.storage.log.store_id import STORE_ID_BYTES
 from litemq.storage.replica_store import ReplicaStore
 
-__all__ = ["FollowerProgress", "Shipping"]
+__all__ = ["FollowerProgress", "ReplicaNames", "Shipping"]
 
 _MAX_SESSIONS: Final = 64
 _MAX_WAITING: Final = 4  # fetches of one session
@@ -59,6 +59,13 @@ class FollowerProgress(NamedTuple):
     shipped: int
     received: int
     flushed: int
+
+
+class ReplicaNames(Protocol):
+    """The names of replicas."""
+
+    def name_of(self, store_id: bytes) -> str | None:
+        """Return the ``broker_id`` of the replica with ``store_id``, if it is known."""
 
 
 class _Session:
@@ -83,15 +90,26 @@ class Shipping:
     """Ships the log of the master of one epoch, on the event loop on which it is created."""
 
     def __init__(
-        self, store: ReplicaStore, in_sync: InSyncTracker, clock: Clock, *, group: str, catch_up_bytes_per_s: int = 0
+        self,
+        store: ReplicaStore,
+        in_sync: InSyncTracker,
+        clock: Clock,
+        *,
+        group: str,
+        catch_up_bytes_per_s: int = 0,
+        names: ReplicaNames | None = None,
     ) -> None:
-        """``catch_up_bytes_per_s`` limits each follower outside the in-sync set; 0: no limit."""
+        """``catch_up_bytes_per_s`` limits each follower outside the in-sync set; 0: no limit.
+
+        ``names`` is for messages, which otherwise name replicas by their store ids.
+        """
         self._store = store
         self._epoch = store.last_epoch
         self._in_sync = in_sync
         self._clock = clock
         self._group = group
         self._catch_up_bytes_per_s = catch_up_bytes_per_s
+        self._names = names
         self._throttles: dict[bytes, Throttle] = {}
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -262,10 +280,12 @@ class Shipping:
 
     def _describe(self, shortage: Shortage) -> str:
         now_s = self._clock.wall_ms() / 1000
-        text = f"{shortage.alive} replicas of {self._group} are in sync, but min_in_sync is {shortage.needed}"
+        are = "replica of {} is" if shortage.alive == 1 else "replicas of {} are"
+        text = f"{shortage.alive} {are.format(self._group)} in sync, but min_in_sync is {shortage.needed}"
         for store, lag_ns in shortage.missing.items():
             since = datetime.fromtimestamp(now_s - lag_ns / 1e9, UTC)
-            text += f"; store {store.hex()} is missing since {since:%Y-%m-%d %H:%M:%S} UTC"
+            name = (self._names.name_of(store) if self._names is not None else None) or f"store {store.hex()}"
+            text += f"; {name} has been missing since {since:%Y-%m-%d %H:%M:%S} UTC"
         return f"{text}. Start the missing replicas, add a replica, or send with durability 'disk'"
 
     def propose(self) -> frozenset[bytes] | None:

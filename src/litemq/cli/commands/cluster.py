@@ -27,7 +27,15 @@ __all__ = ["app"]
 app = new_noun("cluster")
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group: the broker_name of its replicas.")]
-Force = Annotated[bool, typer.Option("--force", help="Go on although replicas are missing.", allow_from_autoenv=False)]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Go on although replicas are missing or their logs are empty: acknowledged messages that only they had "
+        "are lost.",
+        allow_from_autoenv=False,
+    ),
+]
 
 _NAMESERVER_MS: Final = 1_000  # how long to wait for one NameServer
 
@@ -41,10 +49,12 @@ def cluster() -> None:
 def status(url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
     """Show NameServers, brokers, replicas, and totals of topics, groups, lag and dead letters.
 
-    For a replica, lag is the part of the master's log in bytes that it lacks, and bytes_cut the
-    part of its own that its masters lacked. Exits with 8 if a NameServer or a broker does not
-    answer, a replicated group has no master, a replica is missing or not in sync, or a NameServer
-    does not reach its cluster store.
+    A replica is `in sync`, `catching up`, or `silent`: it does not report. If a group has no
+    master, start a replica that is `silent, in sync`: it has all confirmed messages. For a
+    replica, lag is the part of the master's log in bytes that it lacks, and bytes_cut the part of
+    its own that its masters lacked. Exits with 8 if a NameServer or a broker does not answer, a
+    replicated group has no master, a replica is missing or not in sync, or a NameServer does not
+    reach its cluster store.
     """
     address, settings = client_settings(url, config)
 
@@ -134,7 +144,7 @@ def recover(
     async def use(mq: AsyncClient) -> GroupRecovery:
         return await (mq.admin.recover_group(group, force=force) if yes else mq.admin.plan_recovery(group))
 
-    write_recovery(with_client(url, config, use), output)
+    write_recovery(with_client(url, config, use), output, forced=force)
     if not yes:
         raise typer.Exit(1)
 

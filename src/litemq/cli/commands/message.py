@@ -23,6 +23,7 @@ from litemq.cli.partial import accept_partial, partial_accepted
 from litemq.cli.rendering.exit_codes import EXIT_NOT_FOUND
 from litemq.cli.rendering.messages import as_value, receipt_as_value, write_message
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_value
+from litemq.cli.waiting import noting_outages
 from litemq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -109,19 +110,20 @@ def send(
     wait = None if delay is None else seconds(delay, "--delay")
 
     async def use(mq: AsyncClient) -> SendReceipt:
-        return await mq.send(
-            topic,
-            content,
-            keys=keys or (),
-            tags=tags or (),
-            properties=named,
-            ordering_key=ordering_key,
-            durability=None if durability is None else durability.value,
-            delay=wait,
-            deliver_at=due,
-            delay_level=delay_level,
-            batch_id=batch_id,
-        )
+        async with noting_outages(mq):
+            return await mq.send(
+                topic,
+                content,
+                keys=keys or (),
+                tags=tags or (),
+                properties=named,
+                ordering_key=ordering_key,
+                durability=None if durability is None else durability.value,
+                delay=wait,
+                deliver_at=due,
+                delay_level=delay_level,
+                batch_id=batch_id,
+            )
 
     receipt = with_client(url, config, use)
     is_delayed = delay is not None or due is not None or delay_level is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,7 +16,6 @@ from litemq.cli.options import LogLevel
 from litemq.cli.processes.supervision import Child, supervise
 from litemq.cli.processes.up_layout import (
     MAX_BROKERS,
-    MAX_REPLICAS,
     broker_settings,
     count_brokers,
     count_replicas,
@@ -22,8 +23,9 @@ from litemq.cli.processes.up_layout import (
 )
 from litemq.cli.processes.up_output import UpOutput, reachable
 from litemq.cli.rendering.logs import Level
-from litemq.errors import AddressInUseError, StoreLockedError
+from litemq.errors import AddressInUseError, StorageError, StoreLockedError
 from litemq.storage.files.lock import DirectoryLock
+from litemq.types import MAX_REPLICAS
 
 __all__ = ["app"]
 
@@ -33,6 +35,9 @@ app = new_noun("up")
 _GRACE_S: Final = 10.0
 
 Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="Data directory; created if missing.")]
+Host = Annotated[
+    str, typer.Option("--host", envvar=["LITEMQ_UP_HOST", "LITEMQ_BROKER_HOST"], help="Address to listen on.")
+]
 Brokers = Annotated[
     int | None,
     typer.Option(
@@ -59,9 +64,7 @@ Experimental = Annotated[bool, typer.Option("--experimental", help="Allow --repl
 @app.command("up")
 def up(
     data: Data = Path("litemq-data"),
-    host: Annotated[
-        str, typer.Option("--host", envvar=["LITEMQ_UP_HOST", "LITEMQ_BROKER_HOST"], help="Address to listen on.")
-    ] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     port: Annotated[
         int,
         typer.Option(
@@ -128,6 +131,7 @@ def up(
             start,
             UpOutput(data, is_replicated=group > 1),
             restarted=range(1, group + 1) if group > 1 else (),
+            again=shlex.join(["litemq", *sys.argv[1:]]),
             shutdown_s=shutdown_s + _GRACE_S,
         )
     except AddressInUseError as error:
@@ -140,9 +144,13 @@ def up(
 
 
 def _lock(data: Path) -> DirectoryLock:
-    data.mkdir(parents=True, exist_ok=True)
     try:
+        data.mkdir(parents=True, exist_ok=True)
         return DirectoryLock(data)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write to the data directory {data.absolute()}: {error.strerror}. Choose another one with --data"
+        ) from None
     except StoreLockedError:
         holder = (data / "lock").read_text(errors="replace").strip()
         raise StoreLockedError(

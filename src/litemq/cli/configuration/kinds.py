@@ -127,7 +127,7 @@ def _texts(value: object, _kind: Kind) -> tuple[str, ...]:
         return tuple(part for part in (part.strip() for part in value.split(",")) if part)
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return tuple(value)
-    raise ConfigurationError(f'write a list of strings, such as ["127.0.0.1:9876"], not {_toml(value)}')
+    raise ConfigurationError(f'write a list of strings, such as ["a", "b"], not {_toml(value)}')
 
 
 def _named_texts(value: object, _kind: Kind) -> dict[str, str]:

@@ -42,7 +42,12 @@ BROKER: Final = Table(
     _broker,
     (
         Setting("broker_id", "broker_id", TEXT, "Permanent id, unique in the cluster."),
-        Setting("broker_name", "broker_name", TEXT, "Name shown to NameServers and clients."),
+        Setting(
+            "broker_name",
+            "broker_name",
+            TEXT,
+            "Name shown to NameServers and clients; the replicas of a group share it.",
+        ),
         Setting("zone", "zone", TEXT, "Zone of this broker, used by consumers with the same_zone assignment."),
         Setting("network.host", "host", TEXT, "Address to listen on."),
         Setting("network.port", "port", INTEGER, "Port to listen on; 0 picks a free port."),
@@ -194,7 +199,12 @@ NAMESERVER: Final = Table(
             choice("embedded", "etcd"),
             "Store of replicated groups: a file, for one NameServer, or etcd, shared by three or more.",
         ),
-        Setting("etcd.endpoints", "etcd_endpoints", TEXTS, "Members of the etcd cluster, as host:port."),
+        Setting(
+            "etcd.endpoints",
+            "etcd_endpoints",
+            TEXTS,
+            "Members of the etcd cluster, as host:port, such as 127.0.0.1:2379.",
+        ),
         Setting("etcd.prefix", "etcd_prefix", TEXT, "Prefix of the keys in etcd; the same for all NameServers."),
         Setting("etcd.timeout", "etcd_timeout_ms", DURATION, "Maximum time for a request to etcd, with all retries."),
         Setting("heartbeat.interval", "heartbeat_interval_ms", DURATION, "Time between heartbeats of a broker."),

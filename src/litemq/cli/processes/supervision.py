@@ -34,8 +34,6 @@ REPEATED: Final = {int(getattr(signal, "SIGHUP", 0))}
 # A restarted child that is killed before it is ready, such as by the kernel when memory runs out.
 _RESTART_PAUSE_S: Final = 1.0
 _MAX_RESTARTS: Final = 5
-# By a user, or by the kernel when memory runs out.
-_AFTER_A_KILL: Final = ": it was killed. Messages acknowledged as on disk are safe: start it again with `litemq up`"
 
 
 @contextmanager
@@ -108,13 +106,13 @@ class Child:
         """Wait for the child to exit, and return whether SIGKILL ended it."""
         return self.process.wait() == -signal.SIGKILL
 
-    def exit_error(self) -> LiteMQError:
-        """Wait for the child to exit, and return the reason."""
+    def exit_error(self, again: str) -> LiteMQError:
+        """Wait for the child to exit, and return the reason. ``again`` is the command to start."""
         code = self.process.wait()
         cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return self.error or LiteMQError(
-            f"{self.name} exited unexpectedly with {cause}{_AFTER_A_KILL if self.was_killed() else ''}"
-        )
+        if self.was_killed():  # by a user, or by the kernel when memory runs out
+            cause += f": it was killed. Messages acknowledged as on disk are safe: start it again with `{again}`"
+        return self.error or LiteMQError(f"{self.name} exited unexpectedly with {cause}")
 
 
 def _error(name: str, message: str) -> LiteMQError:
@@ -136,13 +134,19 @@ class Reporter(Protocol):
 
 
 def supervise(
-    start: Sequence[Callable[[], Child]], reporter: Reporter, *, restarted: Collection[int], shutdown_s: float
+    start: Sequence[Callable[[], Child]],
+    reporter: Reporter,
+    *,
+    restarted: Collection[int],
+    again: str,
+    shutdown_s: float,
 ) -> None:
-    """Run children until the first signal, then stop them in reverse order.
+    """Run children until the first signal, then stop them, the first one last.
 
-    The second signal kills them. If a child exits unexpectedly, stop the others and raise its
-    error; but those in ``restarted``, by index, are started again after a SIGKILL. One that is
-    killed again before it is ready is started ``_MAX_RESTARTS`` times, with pauses.
+    ``again`` is the command that errors advise to start. The second signal kills the children. If a
+    child exits unexpectedly, stop the others and raise its error; but those in ``restarted``, by
+    index, are started again after a SIGKILL. One that is killed again before it is ready is started
+    ``_MAX_RESTARTS`` times, with pauses.
     """
     children: list[Child] = []
     with caught_signals() as signalled, selectors.DefaultSelector() as selector:
@@ -152,7 +156,7 @@ def supervise(
                 children.append(one())
                 selector.register(children[-1].line, selectors.EVENT_READ, children[-1])
             children[0].begin()
-            failure = _watch(selector, children, reporter, {number: start[number] for number in restarted})
+            failure = _watch(selector, children, reporter, {number: start[number] for number in restarted}, again)
             _stop(selector, children, shutdown_s)
         finally:
             for child in children:
@@ -168,6 +172,7 @@ def _watch(
     children: list[Child],
     reporter: Reporter,
     restarted: Mapping[int, Callable[[], Child]],
+    again: str,
 ) -> LiteMQError | None:
     """Start the children one after another; return when a signal arrives or a child exits."""
     started = 1
@@ -189,7 +194,7 @@ def _watch(
             if not child.receive():
                 selector.unregister(child.line)
                 if not restarts.schedule(children.index(child), child):
-                    return child.exit_error()
+                    return child.exit_error(again)
                 child.line.close()
             elif started > len(children):
                 reporter.reported(children)
@@ -236,9 +241,8 @@ class _Restarts:
 
 
 def _stop(selector: selectors.BaseSelector, children: list[Child], shutdown_s: float) -> None:
-    """Stop the children in reverse order, since later ones need earlier ones."""
     deadline = time.monotonic() + shutdown_s
-    for child in reversed(children):
+    for child in _stopping_order(children):
         child.stop()
         while child.process.poll() is None:
             if time.monotonic() > deadline:
@@ -250,6 +254,15 @@ def _stop(selector: selectors.BaseSelector, children: list[Child], shutdown_s: f
                         _abort(children)
                 elif not key.data.receive():
                     selector.unregister(key.data.line)
+
+
+def _stopping_order(children: Sequence[Child]) -> list[Child]:
+    """Return ``children`` in reverse order, since later ones need earlier ones.
+
+    But the master of a group is next to last: if its followers ran, they would elect another one.
+    """
+    *others, first = reversed(children)
+    return [*sorted(others, key=lambda child: child.master_epoch), first]
 
 
 def _abort(children: list[Child]) -> None:

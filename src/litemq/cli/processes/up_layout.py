@@ -8,11 +8,11 @@ from typing import Final
 import typer
 
 from litemq.errors import InvalidArgumentError
+from litemq.types import MAX_REPLICAS
 
-__all__ = ["MAX_BROKERS", "MAX_REPLICAS", "broker_settings", "count_brokers", "count_replicas", "replica_settings"]
+__all__ = ["MAX_BROKERS", "broker_settings", "count_brokers", "count_replicas", "replica_settings"]
 
 MAX_BROKERS: Final = 64
-MAX_REPLICAS: Final = 9
 _MAX_PORT: Final = 65535
 
 

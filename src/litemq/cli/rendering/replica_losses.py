@@ -17,8 +17,11 @@ NOT_DONE: Final = "Nothing was changed. Use --yes to apply. This cannot be undon
 _COLUMNS: Final = ("replica", "state", "last_epoch", "log_end", "confirmed", "store")
 
 
-def write_recovery(recovery: GroupRecovery, output: OutputFormat) -> None:
-    """Write the new facts of a group, and the logs on which they are based."""
+def write_recovery(recovery: GroupRecovery, output: OutputFormat, *, forced: bool) -> None:
+    """Write the new facts of a group, and the logs on which they are based.
+
+    ``forced``: the command goes on although messages may be lost.
+    """
     rows = [_row(each) for each in recovery.replicas]
     if output is not OutputFormat.TABLE:
         value = {**recovery._asdict(), "in_sync": list(recovery.in_sync), "replicas": rows}
@@ -29,10 +32,10 @@ def write_recovery(recovery: GroupRecovery, output: OutputFormat) -> None:
     names = ", ".join(recovery.in_sync)
     sys.stdout.write(f"\n{verb} group {recovery.group} at epoch {recovery.epoch}, in sync: {names}\n")
     if recovery.uncertainty:
-        sys.stdout.write(
-            f"Acknowledged messages may be lost: {recovery.uncertainty}. Start all {recovery.configured} replicas "
-            "with their data, or add --force.\n"
-        )
+        advice = "" if recovery.is_applied else f" Start all {recovery.configured} replicas with their data"
+        if advice:
+            advice += " to lose none." if forced else ", or add --force."
+        sys.stdout.write(f"Acknowledged messages may be lost: {recovery.uncertainty}.{advice}\n")
     else:
         sys.stdout.write(
             f"All {recovery.configured} replicas report, and no acknowledged message is lost. The others copy what "

@@ -49,5 +49,5 @@ def _replica(replica: ReplicaInfo) -> dict[str, object]:
 
 def _state(replica: ReplicaInfo) -> str:
     if not replica.alive:
-        return "silent"
+        return "silent, in sync" if replica.in_sync else "silent"  # the first may become the master
     return "in sync" if replica.in_sync else "catching up"

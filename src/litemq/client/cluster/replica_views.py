@@ -72,7 +72,9 @@ def describe_outage(view: ReplicaGroup, wall_ms: int) -> str:
     text = f"the group {view.name} has no master: {reason}"
     if since:
         text += f". Silent: {', '.join(since)} UTC"
-    if members and view.replicas and all(each.store_id not in members for each in view.replicas if each.alive):
+    is_said = bool(view.obstacle) and not is_down  # the obstacle says what to do
+    alive = [each.store_id for each in view.replicas if each.alive]
+    if members and view.replicas and not is_said and members.isdisjoint(alive):
         needed = ", ".join(sorted(names.get(member, f"store {member.hex()}") for member in members))
         text += f". Start one of {needed}: each of them has all confirmed messages"
     return text

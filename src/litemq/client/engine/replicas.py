@@ -87,10 +87,17 @@ class ReplicaGroupInfo(NamedTuple):
             if each.alive and each.problem:
                 found.append(f"{each.broker_id}: {each.problem}")
             if each.damaged_stretches:
-                found.append(f"the log of {each.broker_id} is damaged in {each.damaged_stretches} places: see its log")
+                places = "place" if each.damaged_stretches == 1 else "places"
+                found.append(
+                    f"the log of {each.broker_id} is damaged in {each.damaged_stretches} {places}: see its log"
+                )
         if len(self.replicas) < self.configured:
-            found.append(f"{len(self.replicas)} of {self.configured} replicas have reported to this NameServer")
+            have = "has" if len(self.replicas) == 1 else "have"
+            found.append(f"{len(self.replicas)} of {self.configured} replicas {have} reported to this NameServer")
         alive = sum(each.alive and each.in_sync for each in self.replicas)
         if self.in_sync and alive < self.min_in_sync:
-            found.append(f"{alive} of {self.min_in_sync} required replicas are in sync and alive: nothing is confirmed")
+            are = "is" if alive == 1 else "are"
+            found.append(
+                f"{alive} of {self.min_in_sync} required replicas {are} in sync and alive: nothing is confirmed"
+            )
         return [*found, *self.warnings]

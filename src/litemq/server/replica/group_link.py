@@ -8,6 +8,7 @@ different stores would elect a master each, so a replica takes the facts of one 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -50,6 +51,7 @@ class GroupLink:
 
     def __init__(self, nameservers: Iterable[tuple[str, int]], report: Callable[[], ReplicaReport]) -> None:
         self._lines = [_Line(host, port, report, self._on_view) for host, port in nameservers]
+        self._report = report
         self._changed = asyncio.Event()
         self._conflict: ConfigurationError | None = None
         self._has_conflict = asyncio.Event()
@@ -99,6 +101,11 @@ class GroupLink:
         assert self.view is not None  # noqa: S101  it was set before the event
         return self.view
 
+    def name_of(self, store_id: bytes) -> str | None:
+        """Return the ``broker_id`` of a replica that a NameServer knows."""
+        replicas = self.view.replicas if self.view is not None else ()
+        return next((each.broker_id for each in replicas if each.store_id == store_id), None)
+
     async def renew(self, request: RenewMasterRequest) -> int:
         """Renew the master's lease at any NameServer; return its length in ms."""
         return RenewMasterAnswer.FromString(await self._ask(Opcode.RENEW_MASTER, request.SerializeToString())).lease_ms
@@ -110,6 +117,14 @@ class GroupLink:
     async def hand_over(self, request: HandOverRequest) -> ReplicaGroup:
         """Make another replica the master, at any NameServer."""
         return ReplicaGroup.FromString(await self._ask(Opcode.HAND_OVER, request.SerializeToString()))
+
+    async def report_stop(self) -> None:
+        """Send a last report to the connected NameServers, so that none elects this replica."""
+        header = self._report().SerializeToString()
+        reports = (line.ask(Opcode.REPORT_REPLICA, header) for line in self._lines)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SOON_S):
+                await asyncio.gather(*reports, return_exceptions=True)
 
     async def _ask(self, opcode: int, header: bytes) -> bytes:
         """Ask one NameServer after another until one answers, with a result or a definite error.

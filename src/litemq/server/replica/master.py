@@ -76,6 +76,7 @@ class MasterRole:
             clock,
             group=config.broker_name,
             catch_up_bytes_per_s=config.catch_up_bytes_per_s,
+            names=self._link,
         )
         self._lease = MasterLease(clock)
         store.has_lease = self._lease.is_valid
@@ -203,7 +204,7 @@ class MasterRole:
                 await asyncio.sleep(_RETRY_S)
             else:
                 self._shipping.settle(_set_of(changed))
-                _LOG.info("the in-sync set has %d members", len(members))
+                _LOG.info("the in-sync set has %d member%s", len(members), "" if len(members) == 1 else "s")
 
 
 def _set_of(view: ReplicaGroup) -> InSyncSet:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from litemq import __version__
-from litemq.broker.broker import Broker
+from litemq.broker.broker import Broker, check_for_broker
 from litemq.broker.replication.stretches import StretchRequests
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.broker.runtime.handlers import HandlerTable
@@ -131,6 +131,7 @@ class _Replica:
             handler = self._handlers.get(frame.opcode) or self._reads.handler(session, frame.opcode)
             try:
                 if handler is None:
+                    check_for_broker(frame.opcode)
                     raise NotMasterError(f"this broker is not the master of its group: {self._hint()}")
                 handler.call(session, frame)
             except LiteMQError as error:
@@ -176,6 +177,7 @@ class _Replica:
             if stop.is_set() and self._follower is not None:
                 await self._follower.leave()
             await _ended(roles)  # first: a master needs the link to release its lease
+            await self._link.report_stop()
             for task in (*ends, repairs, trimming, link):
                 await _ended(task)
             self._stretches.close()

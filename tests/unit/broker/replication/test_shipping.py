@@ -510,6 +510,28 @@ async def test_confirmed_records_are_given_up_only_after_an_unclean_election(tmp
     _close(a, b)
 
 
+class _Names:
+    def __init__(self, known: dict[bytes, str]) -> None:
+        self._known = known
+
+    def name_of(self, store_id: bytes) -> str | None:
+        return self._known.get(store_id)
+
+
+@on_loop
+async def test_a_shortage_names_the_missing_replicas(tmp_path: Path) -> None:
+    a, b, c = _open(tmp_path, "a", "b", "c")
+    clock = FakeClock()
+    async with serving(a, [b, c], clock=clock, names=_Names({b.store_id: "node-2"})) as master:
+        clock.advance(3)
+        master.shipping.check_replicas()
+        said = str(a.replica_refusal)
+        assert said.startswith("1 replica of orders is in sync, but min_in_sync is 2; ")
+        assert "; node-2 has been missing since " in said
+        assert f"; store {c.store_id.hex()} has been missing since " in said  # no NameServer knows it
+    _close(a, b, c)
+
+
 @on_loop
 async def test_a_set_that_is_too_small_confirms_nothing(tmp_path: Path) -> None:
     a, b = _open(tmp_path, "a", "b")

@@ -89,7 +89,7 @@ async def test_too_few_replicas_refuse_only_the_level_that_needs_them(tmp_path: 
             records(level=Durability.REPLICAS),
             records(2, first=1, producer_id=7, level=Durability.REPLICAS),
         ):
-            with pytest.raises(NotEnoughReplicasError, match="1 replicas of orders are in sync") as refused:
+            with pytest.raises(NotEnoughReplicasError, match="1 replica of orders is in sync") as refused:
                 await group.send(batch)
             assert all(each.store_id.hex() in str(refused.value) for each in group.followers)
         many = [group.send(records(level=Durability.REPLICAS)) for _ in range(40)]

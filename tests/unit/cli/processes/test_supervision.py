@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from litemq.cli.processes import supervision
-from litemq.cli.processes.supervision import _MAX_RESTARTS, _Restarts
+from litemq.cli.processes.supervision import _MAX_RESTARTS, Child, _Restarts, _stopping_order
 
 
 def _child(*, is_ready: bool, was_killed: bool = True) -> Any:
@@ -36,6 +36,13 @@ def test_a_child_that_is_killed_again_before_it_is_ready_starts_after_a_pause(mo
             now += 1
             assert restarts.due() == [1]
     assert not restarts.schedule(1, _child(is_ready=False))
+
+
+def test_the_master_stops_after_its_followers_and_before_the_first_child() -> None:
+    names = [SimpleNamespace(name=str(number), master_epoch=epoch) for number, epoch in enumerate((0, 2, 3, 0))]
+    assert [each.name for each in _stopping_order(cast("list[Child]", names))] == ["3", "1", "2", "0"]
+    alone = [SimpleNamespace(name=str(number), master_epoch=0) for number in range(3)]
+    assert [each.name for each in _stopping_order(cast("list[Child]", alone))] == ["2", "1", "0"]
 
 
 def test_other_children_do_not_start_again() -> None:

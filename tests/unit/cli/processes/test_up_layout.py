@@ -7,6 +7,7 @@ import typer
 
 from litemq.cli.processes.up_layout import broker_settings, count_brokers, count_replicas, replica_settings
 from litemq.errors import InvalidArgumentError
+from litemq.types import MAX_REPLICAS
 
 
 def test_the_number_of_brokers_is_that_of_before_or_more(tmp_path: Path) -> None:
@@ -27,6 +28,11 @@ def test_the_number_of_replicas_is_that_of_before(tmp_path: Path) -> None:
     for chosen, brokers in ((2, None), (4, None), (1, None), (None, 1)):
         with pytest.raises(InvalidArgumentError, match="has a group of 3 replicas"):
             count_replicas(tmp_path, chosen, brokers)
+
+
+def test_a_group_may_be_as_large_as_one_of_brokers(tmp_path: Path) -> None:
+    (tmp_path / f"replica-{MAX_REPLICAS}").mkdir()
+    assert count_replicas(tmp_path, None, None) == MAX_REPLICAS
 
 
 def test_replicas_do_not_mix_with_brokers(tmp_path: Path) -> None:

@@ -32,13 +32,15 @@ def test_each_problem_is_a_sentence() -> None:
         "it has no master: why",
         "b has not reported for 2.5 s",
         "c has not reported for 2.5 s",
-        "1 of 2 required replicas are in sync and alive: nothing is confirmed",
+        "1 of 2 required replicas is in sync and alive: nothing is confirmed",
     ]
 
 
 def test_damage_is_a_problem() -> None:
     group = _group(_replica("a", is_master=True), _replica("b")._replace(damaged_stretches=2), _replica("c"))
     assert group.problems == ["the log of b is damaged in 2 places: see its log"]
+    once = _group(*(each._replace(damaged_stretches=each.damaged_stretches // 2) for each in group.replicas))
+    assert once.problems == ["the log of b is damaged in 1 place: see its log"]
 
 
 def test_lost_facts_are_the_only_problem() -> None:

@@ -18,7 +18,7 @@ from litemq.errors import (
 )
 from litemq.net.client import Peer
 from litemq.net.request_channel import Answer
-from litemq.proto.wire_pb2 import RenewMasterAnswer, RenewMasterRequest, ReplicaGroup, ReplicaReport
+from litemq.proto.wire_pb2 import RenewMasterAnswer, RenewMasterRequest, ReplicaFacts, ReplicaGroup, ReplicaReport
 from litemq.server.replica.group_link import GroupLink
 from support.on_loop import on_loop
 from support.waiting import eventually
@@ -59,6 +59,14 @@ async def test_another_nameserver_renews_the_lease(failure: LiteMQError | None) 
     assert await link.renew(RenewMasterRequest()) == 5_000
     assert await link.renew(RenewMasterRequest()) == 5_000
     assert [peer.asked for peer in peers] == [1, 2, 0]  # the one that has answered is asked first
+
+
+def test_replicas_are_named_by_the_last_view() -> None:
+    link = GroupLink([("h", 1)], ReplicaReport)
+    assert link.name_of(b"a" * 16) is None
+    link.view = ReplicaGroup(replicas=[ReplicaFacts(store_id=b"a" * 16, broker_id="node-1")])
+    assert link.name_of(b"a" * 16) == "node-1"
+    assert link.name_of(b"b" * 16) is None
 
 
 @on_loop

@@ -13,7 +13,7 @@ import pytest
 
 from litemq import AsyncClient
 from litemq.client.cluster.engine import ClusterEngine
-from litemq.errors import NotMasterError, TopicNotFoundError, UnsupportedFeatureError
+from litemq.errors import NotMasterError, ProtocolError, TopicNotFoundError, UnsupportedFeatureError
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import ListTopicsRequest, Opcode, PullRequest, SendRequest
 from litemq.server.broker import run_broker
@@ -104,6 +104,22 @@ async def test_a_master_that_is_stopped_hands_over(tmp_path: Path) -> None:
 
 
 @on_loop
+async def test_a_follower_that_is_stopped_is_not_elected(tmp_path: Path) -> None:
+    async with _trio(tmp_path) as trio, AsyncClient(trio.url) as mq:
+        first = await trio.wait_master(1)
+        for stopped in [name for name in _NAMES if name != first]:
+            await trio.replicas[stopped].stop()
+            [group] = await mq.admin.replica_groups()
+            assert [each.alive for each in group.replicas if each.broker_id == stopped] == [False]
+        await trio.replicas[first].stop()
+        [group] = await mq.admin.replica_groups()
+        assert (group.epoch, group.master) == (1, None)
+        for replica in trio.replicas.values():
+            await replica.start()
+        await trio.wait_master(2)
+
+
+@on_loop
 async def test_a_master_that_learns_of_the_next_one_while_its_role_ends_follows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +152,16 @@ async def test_a_follower_names_its_master(tmp_path: Path) -> None:
         with pytest.raises(NotMasterError, match=f"ask {master} at 127.0.0.1:{port}"):
             await peer.request(Opcode.LIST_TOPICS, ListTopicsRequest().SerializeToString(), timeout=60)
         await eventually(lambda: not peer.is_open)  # so that the client connects to the master
+
+
+@on_loop
+async def test_every_replica_says_that_a_url_names_nameservers(tmp_path: Path) -> None:
+    async with _trio(tmp_path) as trio:
+        await trio.wait_master(1)
+        for replica in trio.replicas.values():
+            with pytest.raises(ProtocolError, match="not a NameServer: --url and --nameserver take"):
+                async with AsyncClient(f"litemq://127.0.0.1:{replica.port}"):
+                    pass
 
 
 @on_loop
