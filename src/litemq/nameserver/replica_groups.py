@@ -295,10 +295,10 @@ class ReplicaGroups:
 
     def _begin(self, group: ReportedGroup, report: ReplicaReport) -> None:
         """Create the facts of a new group, once all of its replicas have reported."""
-        if group.lost_since is not None:
-            return
         alive = group.alive(self._clock.elapsed_ns())
         grown = [each.broker_id for each in alive if each.last_epoch or each.cannot_open]
+        if group.lost_since is not None and not grown:
+            return  # their reports may be older than the records that make the facts lost
         if not grown and len(alive) < report.replicas:
             started = (
                 f"{len(alive)} of {report.replicas} replicas {'has' if len(alive) == 1 else 'have'} started: "
