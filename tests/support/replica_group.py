@@ -6,21 +6,54 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker
 from litemq.broker.replication.log_session import CopyNeeded, LogSession
 from litemq.broker.replication.shipping import ReplicaNames, Shipping
 from litemq.clock import Clock, SystemClock
-from litemq.errors import LiteMQError
+from litemq.errors import LiteMQError, NotMasterError
+from litemq.format.record_encode import encode_record
 from litemq.net.client import Peer
 from litemq.net.frame import Frame
 from litemq.net.server import FrameServer, Session
+from litemq.storage.config import StoreConfig
 from litemq.storage.replica_store import ReplicaStore
+from litemq.types import Record
+from support.replicas import open_replica
+from support.stores import CONFIG
 from support.waiting import eventually
 
-__all__ = ["GROUP", "Master", "all_have", "following", "serving"]
+__all__ = [
+    "GROUP",
+    "LEFT",
+    "Master",
+    "all_have",
+    "close_stores",
+    "following",
+    "open_stores",
+    "send_bodies",
+    "serving",
+]
 
 GROUP = "orders"
+LEFT = NotMasterError("another replica was elected")
+
+
+def open_stores(folder: Path, *names: str, config: StoreConfig = CONFIG) -> list[ReplicaStore]:
+    return [open_replica(folder / name, config, SystemClock()) for name in names]
+
+
+def send_bodies(store: ReplicaStore, *bodies: bytes) -> int:
+    """Append messages to a topic; return the log's end."""
+    topic = store.create_topic("orders", 1)
+    batch = bytearray(b"".join(encode_record(Record("orders", body)) for body in bodies))
+    return store.append(batch, topic.topic_id, 0).end
+
+
+def close_stores(*stores: ReplicaStore) -> None:
+    for store in stores:
+        store.abandon()
 
 
 class Master:

@@ -254,8 +254,9 @@ class ReplicaGroups:
         """Begin the next epoch for a master that has stopped, with its successor as the master."""
         asked = HandOverRequest.FromString(frame.header)
         fact = await self._fact_of(asked)
-        successor = self._group(fact.name).replicas.get(asked.successor)
-        if successor is None or not self._group(fact.name).is_alive(successor, self._clock.elapsed_ns()):
+        group, now = self._group(fact.name), self._clock.elapsed_ns()
+        successor = group.replicas.get(asked.successor)
+        if successor is None or not group.is_alive(successor, now):
             raise ChangeRefusedError(f"group {fact.name}: the next master does not report to this NameServer", None)
         if asked.successor not in fact.members:
             raise ChangeRefusedError(f"group {fact.name}: {successor.report.broker_id} is not in sync", None)
@@ -265,8 +266,7 @@ class ReplicaGroups:
                 f"Set it: a master may be at most {MAX_CLOCK_DEVIATION_MS} ms off",
                 None,
             )
-        fact_now = self._group(fact.name).with_settings(fact, self._clock.elapsed_ns())
-        after = replace(fact_now, epoch=fact.epoch + 1, holder=asked.successor)
+        after = replace(group.with_settings(fact, now), epoch=fact.epoch + 1, holder=asked.successor)
         with self._health.asking():
             after = await self._store.hand_over(fact, after, self._limits.master_lease_ms)
         _LOG.warning("group %s: %s is the master of epoch %d", fact.name, successor.report.broker_id, after.epoch)

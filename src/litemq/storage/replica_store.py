@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from litemq.errors import (
     CorruptStoreError,
@@ -33,8 +33,10 @@ from litemq.storage.projections.replay import decode_controls
 from litemq.storage.store import Appended
 from litemq.storage.store_parts import StoreParts
 
-__all__ = ["ReplicaStore"]
+__all__ = ["GIVE_UP", "ReplicaStore"]
 
+# The way out for a replica that stops because its log is not its master's.
+GIVE_UP: Final = "To give up its log, start it with an empty data directory: it copies the master's"
 _LOG = logging.getLogger(__name__)
 
 
@@ -255,8 +257,7 @@ class ReplicaStore(DiskStore):
         if offset < self.confirm_offset:
             raise LogDivergedError(
                 f"the log differs from its master's from offset {offset} on, but everything below "
-                f"{self.confirm_offset} is confirmed: nothing is cut off, and this replica stops. To give up its log, "
-                "start it with an empty data directory: it copies the master's"
+                f"{self.confirm_offset} is confirmed: nothing is cut off, and this replica stops. {GIVE_UP}"
             )
         if offset >= self._log.end:
             return

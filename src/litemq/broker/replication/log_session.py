@@ -23,7 +23,7 @@ from litemq.proto.wire_pb2 import (
     Opcode,
     ReportLogRequest,
 )
-from litemq.storage.replica_store import ReplicaStore
+from litemq.storage.replica_store import GIVE_UP, ReplicaStore
 
 __all__ = ["CopyNeeded", "LogSession", "decoded"]
 
@@ -34,7 +34,6 @@ _CHUNK_BYTES: Final = 1 << 20  # appending it takes some milliseconds of the eve
 _WAIT_MS: Final = 500
 _TIMEOUT_S: Final = 5.0  # of the master, beyond ``_WAIT_MS``
 _LEAVE_S: Final = 1.0
-_GIVE_UP: Final = "To give up its log, start it with an empty data directory: it copies the master's"
 
 
 class CopyNeeded(NamedTuple):
@@ -130,13 +129,13 @@ class LogSession:
         if begun.must_copy and not gives_up and both_from < store.confirm_offset:
             raise LogDivergedError(
                 f"the log differs from its master's below offset {both_from}, but everything below "
-                f"{store.confirm_offset} is confirmed: nothing is removed, and this replica stops. {_GIVE_UP}"
+                f"{store.confirm_offset} is confirmed: nothing is removed, and this replica stops. {GIVE_UP}"
             )
         if not begun.must_copy and not gives_up:
             self._check_same(begun)
-        if not begun.must_copy and not gives_up and begun.begin < store.log_end:
-            with self.pause_reads():
-                await uninterrupted(partial(store.cut, begun.begin))
+            if begun.begin < store.log_end:
+                with self.pause_reads():
+                    await uninterrupted(partial(store.cut, begun.begin))
         self._number = begun.session
         return begun
 
@@ -151,7 +150,7 @@ class LogSession:
         if mine not in (None, begun.checked_crc):
             raise LogDivergedError(
                 f"the record at offset {begun.checked_at} is not the master's, although it has the same epoch: "
-                f"another broker wrote this log. Nothing is removed, and this replica stops. {_GIVE_UP}"
+                f"another broker wrote this log. Nothing is removed, and this replica stops. {GIVE_UP}"
             )
 
     # Records --------------------------------------------------------------------------------------

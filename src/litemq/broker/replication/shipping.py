@@ -165,16 +165,18 @@ class Shipping:
             must_copy=must_copy and not asked.copies,
             is_unclean=begin < asked.log_end and store.is_unclean_from(begin),
         )
-        checked_at = max(log_start, asked.log_start, _epoch_before(mine, begin))
-        if checked_at < begin:
-            crc = store.checksum_at(checked_at)
-            if crc is not None:
-                answer.checked_at, answer.checked_crc = checked_at, crc
         if not answer.must_copy:
             self._sessions[number] = _Session(caller, number, asked.store_id, begin, copies=asked.copies)
             if not asked.copies:
+                self._add_check(answer, max(log_start, asked.log_start, _epoch_before(mine, begin)))
                 self._in_sync.connected(asked.store_id, number, log_end=log_end, now=self._clock.elapsed_ns())
         caller.answer(frame, answer.SerializeToString())
+
+    def _add_check(self, answer: FollowLogAnswer, offset: int) -> None:
+        """Let the follower compare the record at ``offset``, if both logs should have it."""
+        crc = self._store.checksum_at(offset) if offset < answer.begin else None
+        if crc is not None:
+            answer.checked_at, answer.checked_crc = offset, crc
 
     def _check_follow(self, asked: FollowLogRequest) -> list[EpochStart]:
         """Return the epochs of the follower's log, or raise."""

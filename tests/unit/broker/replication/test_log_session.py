@@ -1,4 +1,4 @@
-"""A follower's session: it checks that its log is its master's, and says when it stops."""
+"""A follower's session: it checks that its log is its master's, cuts it, and says when it stops."""
 
 from __future__ import annotations
 
@@ -8,45 +8,166 @@ from pathlib import Path
 import pytest
 
 from litemq.broker.replication.in_sync_set import InSyncSet
-from litemq.broker.replication.log_session import LogSession
+from litemq.broker.replication.log_session import CopyNeeded, LogSession
 from litemq.clock import SystemClock
-from litemq.errors import LogDivergedError, NotMasterError
-from litemq.format.record_encode import encode_record
+from litemq.errors import (
+    LogDivergedError,
+    NotMasterError,
+)
+from litemq.storage.log_copy import LogCopy
 from litemq.storage.replica_store import ReplicaStore
-from litemq.types import Record
 from support.damage import damage_log
 from support.on_loop import on_loop
-from support.replica_group import GROUP, Master, all_have, following, serving
-from support.replicas import open_replica
-from support.stores import CONFIG
+from support.quick_disk import QuickDisk
+from support.replica_group import (
+    GROUP,
+    LEFT,
+    Master,
+    all_have,
+    close_stores,
+    following,
+    open_stores,
+    send_bodies,
+    serving,
+)
+from support.replicas import assert_same, confirm_all
+from support.stores import CONFIG, read_bodies
 from support.waiting import eventually
 
-LEFT = NotMasterError("another replica was elected")
+
+@on_loop
+async def test_a_former_master_cuts_its_log_and_follows(tmp_path: Path) -> None:
+    a, b, c = open_stores(tmp_path, "a", "b", "c")
+    async with serving(a, [b, c]) as first, following(first, b), following(first, c):
+        await a.confirmed(send_bodies(a, b"one"))
+        await all_have(a, b, c)
+    send_bodies(a, b"never confirmed")
+    a.stop_writing(LEFT)
+    assert a.log_end > b.log_end
+    async with serving(b, [a, c], epoch=2) as second, following(second, a), following(second, c):
+        await b.confirmed(send_bodies(b, b"two"))
+        await all_have(b, a, c)
+        assert a.bytes_cut > 0
+        assert read_bodies(a, "orders") == [b"one", b"two"]
+        assert_same(a, b)
+    # An epoch that a does not know, and one that b did not begin.
+    b.stop_writing(LEFT)
+    async with serving(a, [b, c], epoch=5) as third, following(third, b), following(third, c):
+        await a.confirmed(send_bodies(a, b"three"))
+        await all_have(a, b, c)
+        assert_same(a, b)
+        assert [epoch.number for epoch in c.epochs] == [1, 2, 5]
+    close_stores(a, b, c)
 
 
-def _open(folder: Path, *names: str) -> list[ReplicaStore]:
-    return [open_replica(folder / name, CONFIG, SystemClock()) for name in names]
+@on_loop
+async def test_a_follower_refuses_a_master_that_was_replaced(tmp_path: Path) -> None:
+    a, b, c = open_stores(tmp_path, "a", "b", "c")
+    async with serving(a, [b, c], epoch=1) as old, serving(b, [a, c], epoch=2) as new:
+        async with following(new, c):
+            await eventually(lambda: c.log_end == b.log_end)
+        with pytest.raises(NotMasterError, match="replaced"):
+            await old.follow(c)
+    close_stores(a, b, c)
 
 
-def _send(store: ReplicaStore, body: bytes) -> int:
-    topic = store.create_topic("orders", 1)
-    return store.append(bytearray(encode_record(Record("orders", body))), topic.topic_id, 0).end
+@on_loop
+async def test_confirmed_records_are_never_cut_off(tmp_path: Path) -> None:
+    a, b = open_stores(tmp_path, "a", "b")
+    a.begin_writing(1)
+    send_bodies(a, b"one")
+    confirm_all(a)
+    a.stop_writing(LEFT)
+    async with serving(b, [a], epoch=2) as master:
+        with pytest.raises(LogDivergedError):
+            await master.follow(a)
+    assert read_bodies(a, "orders") == [b"one"]
+    close_stores(a, b)
+
+
+@on_loop
+async def test_a_follower_behind_the_masters_log_start_needs_a_copy(tmp_path: Path) -> None:
+    a, b = open_stores(tmp_path, "a", "b")
+    async with serving(a, min_in_sync=1) as master:
+        for _ in range(100):
+            await a.confirmed(send_bodies(a, bytes(2000)))
+        a.retain(max_bytes=70_000)
+        await a.confirmed(a.log_end)
+        a._maintenance.take_marks()
+        assert a.log_start > 0
+        assert await master.follow(b) == CopyNeeded(a.log_start, CONFIG.segment_bytes, 0)
+    close_stores(a, b)
+
+
+@pytest.mark.parametrize("is_confirmed", [False, True])
+@on_loop
+async def test_a_log_that_parts_where_the_masters_is_dropped_needs_a_copy(tmp_path: Path, is_confirmed: bool) -> None:
+    """The unconfirmed end of the log crosses the boundary at which the master's log begins now."""
+    a, b = open_stores(tmp_path, "a", "b")
+    async with serving(b, [a]) as first, following(first, a):
+        await b.confirmed(send_bodies(b, b"one"))
+        await all_have(b, a)
+    common = b.log_end
+    for _ in range(100):
+        send_bodies(b, bytes(2000))
+    b.stop_writing(LEFT)
+    end = b.log_end
+    if is_confirmed:
+        confirm_all(b)
+    async with serving(a, min_in_sync=1, epoch=2) as master:
+        for _ in range(100):
+            await a.confirmed(send_bodies(a, bytes(2000)))
+        a.retain(max_bytes=150_000)
+        await a.confirmed(a.log_end)
+        a._maintenance.take_marks()
+        assert common < a.log_start < end
+        if is_confirmed:
+            with pytest.raises(LogDivergedError, match="nothing is removed"):
+                await master.follow(b)
+        else:
+            needed = await master.follow(b)
+            assert needed == CopyNeeded(a.log_start, CONFIG.segment_bytes, common)
+            b.close()
+            copy = LogCopy(tmp_path / "b", CONFIG, SystemClock(), needed.log_start, common, disk=QuickDisk())
+            assert copy.start == a.log_start
+            assert copy.bytes_cut == end - common
+            copy.close()
+    close_stores(a, b)
+
+
+@on_loop
+async def test_confirmed_records_are_given_up_only_after_an_unclean_election(tmp_path: Path) -> None:
+    a, b = open_stores(tmp_path, "a", "b")
+    async with serving(a, [b]) as first, following(first, b):
+        await a.confirmed(send_bodies(a, b"one"))
+        await all_have(a, b)
+    common = a.log_end
+    a.stop_writing(LEFT)
+    async with serving(a, min_in_sync=1, epoch=2):
+        await a.confirmed(send_bodies(a, b"lost"))
+    a.stop_writing(LEFT)
+    async with serving(b, min_in_sync=1, epoch=3) as second:
+        with pytest.raises(LogDivergedError, match="is confirmed: nothing is cut off"):
+            await second.follow(a)
+    b.stop_writing(LEFT)
+    async with serving(b, min_in_sync=1, epoch=4, unclean=True):
+        pass
+    b.stop_writing(LEFT)
+    async with serving(b, min_in_sync=1, epoch=5) as third:  # its log still tells
+        assert await third.follow(a) == CopyNeeded(0, CONFIG.segment_bytes, common)
+    assert a.log_end > common
+    close_stores(a, b)
 
 
 def _write_epoch(store: ReplicaStore, epoch: int) -> None:
     store.begin_writing(epoch)
-    _send(store, b"of this writer")
+    send_bodies(store, b"of this writer")
     store.stop_writing(LEFT)
-
-
-def _close(*stores: ReplicaStore) -> None:
-    for store in stores:
-        store.abandon()
 
 
 @on_loop
 async def test_a_log_with_the_same_epochs_of_another_writer_is_refused(tmp_path: Path) -> None:
-    a, b = _open(tmp_path, "a", "b")
+    a, b = open_stores(tmp_path, "a", "b")
     _write_epoch(a, 1)
     _write_epoch(b, 1)
     assert [(each.number, each.start_offset) for each in a.epochs] == [
@@ -55,22 +176,22 @@ async def test_a_log_with_the_same_epochs_of_another_writer_is_refused(tmp_path:
     async with serving(a, epoch=2) as master:
         with pytest.raises(LogDivergedError, match=r"offset 0 is not the master's.*empty data directory"):
             await master.follow(b)
-    _close(a, b)
+    close_stores(a, b)
 
 
 @pytest.mark.parametrize("damaged", ["a", "b"])
 @on_loop
 async def test_a_damaged_record_is_not_taken_for_another_writers(tmp_path: Path, damaged: str) -> None:
-    a, b = _open(tmp_path, "a", "b")
+    a, b = open_stores(tmp_path, "a", "b")
     async with serving(a, [b]) as master:
         async with following(master, b):
-            _send(a, b"one")
+            send_bodies(a, b"one")
             await all_have(a, b)
         damage_log(tmp_path / damaged, 20)
-        _send(a, b"two")
+        send_bodies(a, b"two")
         async with following(master, b):
             await eventually(lambda: b.log_end == a.log_end)
-    _close(a, b)
+    close_stores(a, b)
 
 
 async def _run(session: LogSession) -> None:
@@ -83,7 +204,7 @@ async def _run(session: LogSession) -> None:
 async def test_a_follower_that_stops_leaves_the_set_first_if_it_is_large_enough(
     tmp_path: Path, can_leave: bool
 ) -> None:
-    a, b = _open(tmp_path, "a", "b")
+    a, b = open_stores(tmp_path, "a", "b")
     async with serving(a, [b], min_in_sync=1 if can_leave else 2) as master:
         peer = await master.connect()
         session = LogSession(b, peer, group=GROUP)
@@ -94,12 +215,12 @@ async def test_a_follower_that_stops_leaves_the_set_first_if_it_is_large_enough(
         await _let_go(master, a, leaving, can_leave=can_leave)
         await leaving
         assert master.in_sync.current.members == ({a.store_id} if can_leave else {a.store_id, b.store_id})
-        await a.confirmed(_send(a, b"one"))
+        await a.confirmed(send_bodies(a, b"one"))
         assert master.shipping.propose() is None  # it does not join again
         run.cancel()
         await run
         peer.close()
-    _close(a, b)
+    close_stores(a, b)
 
 
 async def _let_go(master: Master, store: ReplicaStore, leaving: asyncio.Task[None], *, can_leave: bool) -> None:

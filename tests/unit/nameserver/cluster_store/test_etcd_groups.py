@@ -1,18 +1,14 @@
-"""Group facts in etcd: lost answers, broken watches, compaction, foreign data, members that die."""
+"""Group facts in etcd: lost answers, foreign data, members that die."""
 
 import asyncio
-import itertools
 import logging
-import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-import grpc
 import pytest
 
 from litemq.errors import (
@@ -26,59 +22,20 @@ from litemq.errors import (
 )
 from litemq.nameserver.cluster_store.etcd_client import EtcdClient
 from litemq.nameserver.cluster_store.etcd_groups import EtcdGroupStore
-from litemq.nameserver.cluster_store.groups import GroupFact, GroupGone, GroupState, encode_fact
-from litemq.proto.etcd_pb2 import (
-    DeleteRangeRequest,
-    LeaseKeepAliveRequest,
-    PutRequest,
-    RangeResponse,
-    RequestOp,
-    TxnRequest,
-)
+from litemq.nameserver.cluster_store.groups import GroupFact, GroupState, encode_fact
 from support.cut_proxy import CutProxy
 from support.etcd import EtcdCluster
+from support.etcd_keys import leased_group, put_key
 from support.group_stores import LEASE_MS, A, B, elected, new_fact, states_of
 from support.on_loop import on_loop
 from support.processes import free_port
 from support.waiting import eventually
 
 
-@pytest.fixture
-def prefix() -> str:
-    return f"/litemq/{secrets.token_hex(8)}"
-
-
-async def _put(etcd: EtcdCluster, key: str, value: bytes) -> None:
-    client = EtcdClient(etcd.endpoints)
-    await client.txn(TxnRequest(success=[RequestOp(request_put=PutRequest(key=key.encode(), value=value))]))
-    await client.close()
-
-
-async def _delete(etcd: EtcdCluster, key: str) -> None:
-    client = EtcdClient(etcd.endpoints)
-    delete = DeleteRangeRequest(key=key.encode())
-    await client.txn(TxnRequest(success=[RequestOp(request_delete_range=delete)]))
-    await client.close()
-
-
-async def _compact(etcd: EtcdCluster, revision: int) -> None:
-    """Let etcd forget all revisions before ``revision``."""
-    async with grpc.aio.insecure_channel(etcd.endpoints[0]) as channel:
-        compact = channel.unary_unary("/etcdserverpb.KV/Compact", request_serializer=lambda each: each)
-        # A CompactionRequest is encoded in the same way: an integer as its first field.
-        await compact(LeaseKeepAliveRequest(ID=revision).SerializeToString())
-
-
-async def _leased(store: EtcdGroupStore, name: str = "orders") -> GroupFact:
-    """Return the fact of a new group with the master A, whose lease does not end during a test."""
-    created = await store.create(new_fact(name))
-    return await store.elect(created, elected(created, A), 600_000)
-
-
 @on_loop
 async def test_requests_go_to_the_next_endpoint_if_one_is_down(etcd: EtcdCluster, prefix: str) -> None:
     store = EtcdGroupStore([f"127.0.0.1:{free_port()}", *etcd.endpoints], prefix)
-    fact = await _leased(store)
+    fact = await leased_group(store)
     assert await store.renew("orders", 1, A) == 600_000
     assert await store.groups() == [GroupState(fact, is_leased=True)]
     await store.close()
@@ -105,7 +62,7 @@ async def test_without_etcd_a_read_fails_and_a_change_has_an_unknown_outcome(pre
 @on_loop
 async def test_a_change_whose_answer_is_lost_is_repeated_at_the_next_endpoint(etcd: EtcdCluster, prefix: str) -> None:
     direct = EtcdGroupStore(etcd.endpoints, prefix)
-    fact = await _leased(direct)
+    fact = await leased_group(direct)
     async with CutProxy(int(etcd.endpoints[0].split(":")[1])) as proxy:
         store = EtcdGroupStore([f"127.0.0.1:{proxy.port}", *etcd.endpoints], prefix, timeout_s=60)
         assert await store.read("orders") == GroupState(fact, is_leased=True)
@@ -153,172 +110,9 @@ async def test_an_election_whose_answer_is_lost_keeps_its_lease(etcd: EtcdCluste
 
 
 @on_loop
-async def test_a_broken_watch_continues_with_the_last_state(etcd: EtcdCluster, prefix: str) -> None:
-    direct = EtcdGroupStore(etcd.endpoints, prefix)
-    fact = await _leased(direct)
-    async with CutProxy(int(etcd.endpoints[0].split(":")[1])) as proxy:
-        store = EtcdGroupStore([f"127.0.0.1:{proxy.port}"], prefix)
-        async with aclosing(states_of(store)) as states:
-            assert await anext(states) == GroupState(fact, is_leased=True)
-            fact = await direct.change(fact, fact)
-            assert (await anext(states)).fact == fact  # the stream is open
-            for _ in range(3):
-                await proxy.cut()
-                for _ in range(3):
-                    fact = await direct.change(fact, fact)
-                await proxy.open()
-                assert (await anext(states)).fact == fact
-                fact = await direct.change(fact, fact)
-                assert (await anext(states)).fact == fact
-        await store.close()
-    await direct.close()
-
-
-def _after_the_first_read(store: EtcdGroupStore, work: Callable[[], Awaitable[None]]) -> None:
-    """Let ``work`` happen between the first read of ``store`` and the watch that follows it."""
-    read, reads = store._client.range, itertools.count()
-
-    async def read_then_work(key: bytes, range_end: bytes = b"") -> RangeResponse:
-        response = await read(key, range_end)
-        if next(reads) == 0:
-            await work()
-        return response
-
-    store._client.range = read_then_work  # type: ignore[method-assign]
-
-
-@on_loop
-async def test_if_changes_are_compacted_the_groups_are_read_again(
-    etcd: EtcdCluster, prefix: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    direct, store = EtcdGroupStore(etcd.endpoints, prefix), EtcdGroupStore(etcd.endpoints, prefix)
-    quiet, fact = await _leased(direct, "a-quiet-group"), await _leased(direct)
-    new: list[GroupFact] = []
-
-    async def change_and_compact() -> None:
-        changed = await direct.change(fact, fact)
-        await direct.release("orders", 1, A)
-        new.extend([await direct.create(new_fact("new")), await direct.change(changed, changed)])
-        await _compact(etcd, new[-1].revision)
-
-    _after_the_first_read(store, change_and_compact)
-    async with aclosing(states_of(store)) as states:
-        assert [(await anext(states)).fact for _ in range(2)] == [quiet, fact]
-        assert [await anext(states) for _ in new] == [GroupState(each, is_leased=False) for each in new]
-        fact = await direct.change(new[-1], new[-1])
-        assert await anext(states) == GroupState(fact, is_leased=False)
-    await store.close()
-    await direct.close()
-    assert "were compacted" in caplog.text
-
-
-@on_loop
-async def test_a_watch_returns_that_a_fact_is_gone(etcd: EtcdCluster, prefix: str) -> None:
-    store = EtcdGroupStore(etcd.endpoints, prefix)
-    fact = await _leased(store)
-    assert await store.renew("orders", 1, A) == 600_000
-    async with aclosing(store.watch()) as changes:
-        assert await anext(changes) == GroupState(fact, is_leased=True)
-        await _put(etcd, f"{prefix}/groups/orders/fact", b"\xff")  # one that cannot be read is not gone
-        await _delete(etcd, f"{prefix}/groups/orders/fact")
-        assert await anext(changes) == GroupGone("orders")
-        with pytest.raises(MasterLeaseLostError):  # its lease is still there
-            await store.renew("orders", 1, A)
-        recovered = await store.recover(replace(fact, epoch=9, holder=b""), LEASE_MS)
-        assert await anext(changes) == GroupState(recovered, is_leased=True)
-        await _delete(etcd, f"{prefix}/groups/orders/lease")
-        assert await anext(changes) == GroupState(recovered, is_leased=False)
-    await store.close()
-
-
-@on_loop
-async def test_the_facts_of_a_wiped_etcd_are_gone(prefix: str) -> None:
-    with EtcdCluster(1) as etcd:
-        store, other = EtcdGroupStore(etcd.endpoints, prefix), EtcdGroupStore(etcd.endpoints, prefix)
-        fact, payments = await _leased(store), await _leased(store, "payments")
-        assert await store.renew("orders", 1, A) == 600_000
-        identity = store.identity
-
-        async def wipe() -> None:
-            etcd.wipe()
-
-        _after_the_first_read(other, wipe)
-        async with aclosing(store.watch()) as changes, aclosing(other.watch()) as others:
-            for each in (changes, others):
-                assert [await anext(each), await anext(each)] == [GroupState(fact, True), GroupState(payments, True)]
-            for each in (changes, others):
-                assert [await anext(each), await anext(each)] == [GroupGone("orders"), GroupGone("payments")]
-            assert await store.read("orders") is None
-            assert store.identity == identity
-            with pytest.raises(MasterLeaseLostError):
-                await store.renew("orders", 1, A)
-            recovered = await store.recover(replace(fact, epoch=9, holder=b""), LEASE_MS)
-            for each in (changes, others):
-                assert await anext(each) == GroupState(recovered, is_leased=True)
-        await other.close()
-        await store.close()
-
-
-@on_loop
-async def test_a_watch_that_stays_broken_is_logged_once_and_retried_with_longer_pauses(
-    prefix: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with EtcdCluster(1) as etcd:
-        store, direct = EtcdGroupStore(etcd.endpoints, prefix, timeout_s=0.1), EtcdGroupStore(etcd.endpoints, prefix)
-        fact = await _leased(direct)
-        pauses: list[float] = []
-        pause = store._pause
-
-        async def recorded(pause_s: float) -> None:
-            pauses.append(pause_s)
-            await pause(0.001)
-
-        store._pause = recorded  # type: ignore[method-assign]
-        async with aclosing(states_of(store)) as states:
-            assert (await anext(states)).fact == fact
-            for outage in range(1, 3):
-                pauses.clear()
-                change = asyncio.create_task(anext(states))
-                etcd.stop(0)
-                await eventually(lambda: len(pauses) > 6)
-                etcd.start(0)
-                etcd.wait_healthy()
-                fact = await direct.change(fact, fact)
-                assert (await change).fact == fact
-                fact = await direct.change(fact, fact)
-                assert (await anext(states)).fact == fact
-                assert pauses[:6] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-                for text in ("cannot watch the groups, will retry", "watching the groups again"):
-                    assert caplog.text.count(text) == outage
-        await direct.close()
-        await store.close()
-
-
-@on_loop
-async def test_broken_streams_leave_no_task_behind(prefix: str) -> None:
-    before = asyncio.all_tasks()
-    with EtcdCluster(3) as etcd:
-        store = EtcdGroupStore(etcd.endpoints, prefix, timeout_s=0.3)
-        fact = await _leased(store)
-        assert await store.renew("orders", 1, A) == 600_000
-        async with aclosing(states_of(store)) as states:
-            assert (await anext(states)).fact == fact
-            change = asyncio.create_task(anext(states))
-            for number in range(2):
-                etcd.stop(number)
-            for _ in range(3):  # the member that is left refuses
-                with pytest.raises(ClusterStoreUnavailableError):
-                    await store.renew("orders", 1, A)
-            change.cancel()
-            await asyncio.gather(change, return_exceptions=True)
-        await eventually(lambda: asyncio.all_tasks() == before)
-        await store.close()
-
-
-@on_loop
 async def test_the_end_of_the_former_lease_does_not_end_the_new_one(etcd: EtcdCluster, prefix: str) -> None:
     store, client = EtcdGroupStore(etcd.endpoints, prefix), EtcdClient(etcd.endpoints)
-    fact = await _leased(store)
+    fact = await leased_group(store)
     (former,) = (await client.range(f"{prefix}/groups/orders/lease".encode())).kvs
     after = await store.hand_over(fact, elected(fact, B), 600_000)
     await client.revoke(former.lease)
@@ -331,7 +125,7 @@ async def test_the_end_of_the_former_lease_does_not_end_the_new_one(etcd: EtcdCl
 @on_loop
 async def test_a_switch_during_a_renewal_is_noticed(etcd: EtcdCluster, prefix: str) -> None:
     store, other = EtcdGroupStore(etcd.endpoints, prefix), EtcdGroupStore(etcd.endpoints, prefix)
-    fact = await _leased(store)
+    fact = await leased_group(store)
     assert await store.renew("orders", 1, A) == 600_000
     keep_alive = store._client.keep_alive
 
@@ -359,7 +153,7 @@ async def test_etcd_grants_whole_seconds_and_at_least_its_minimum(etcd: EtcdClus
 @on_loop
 async def test_a_refused_election_leaves_no_lease_behind(etcd: EtcdCluster, prefix: str) -> None:
     store = EtcdGroupStore(etcd.endpoints, prefix)
-    fact = await _leased(store)
+    fact = await leased_group(store)
     granted: list[int] = []
     grant = store._client.grant
 
@@ -383,10 +177,10 @@ async def test_foreign_and_invalid_values_do_not_hide_other_groups(
     good = await store.create(new_fact("good"))
     async with aclosing(states_of(store)) as states:
         assert (await anext(states)).fact == good
-        await _put(etcd, f"{prefix}/groups/bad/fact", b"\xff")
-        await _put(etcd, f"{prefix}/groups/other-name/fact", encode_fact(new_fact("name")))
+        await put_key(etcd, f"{prefix}/groups/bad/fact", b"\xff")
+        await put_key(etcd, f"{prefix}/groups/other-name/fact", encode_fact(new_fact("name")))
         for key in ("good/unknown", "no-kind", "a b/fact", "only-lease/lease", "/fact"):
-            await _put(etcd, f"{prefix}/groups/{key}", b"x")
+            await put_key(etcd, f"{prefix}/groups/{key}", b"x")
         changed = await store.change(good, good)
         assert await anext(states) == GroupState(changed, is_leased=False)
     assert await store.groups() == [GroupState(changed, is_leased=False)]
@@ -477,7 +271,7 @@ def test_without_grpc_the_error_names_the_extra() -> None:
 async def test_a_frozen_etcd_leaves_the_outcome_unknown_until_the_change_is_repeated(prefix: str) -> None:
     with EtcdCluster(1) as etcd:
         store = EtcdGroupStore(etcd.endpoints, prefix)
-        fact = await _leased(store)
+        fact = await leased_group(store)
         hasty = EtcdGroupStore(etcd.endpoints, prefix, timeout_s=0.3)
         assert (await hasty.groups())[0].fact == fact
         etcd.stop(0, signal.SIGSTOP)
@@ -502,7 +296,7 @@ async def test_a_killed_leader_loses_no_change_and_watches_continue(prefix: str)
         leader = etcd.leader()
         endpoints.insert(0, endpoints.pop(leader))  # the store begins with the leader
         store, other = EtcdGroupStore(endpoints, prefix, timeout_s=60), EtcdGroupStore(endpoints, prefix, timeout_s=60)
-        fact = await _leased(store)
+        fact = await leased_group(store)
         async with aclosing(states_of(other)) as states:
             assert (await anext(states)).fact == fact
             made = [await store.change(fact, fact)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from litemq.clock import SystemClock
-from litemq.errors import DiskFullError, LiteMQError
+from litemq.errors import DiskFullError
 from litemq.net.client import Peer
 from litemq.server.broker_config import BrokerConfig
 from litemq.server.replica import follower
@@ -33,15 +33,6 @@ def _role(folder: Path) -> FollowerRole:
     )
 
 
-async def _run_with(role: FollowerRole, error: LiteMQError, monkeypatch: pytest.MonkeyPatch) -> asyncio.Task[None]:
-    async def fail(*_args: object, **_options: object) -> Peer:
-        await asyncio.sleep(0)
-        raise error
-
-    monkeypatch.setattr(Peer, "connect", fail)
-    return asyncio.create_task(role.run())
-
-
 @on_loop
 async def test_a_master_that_stays_away_becomes_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -60,8 +51,12 @@ async def test_a_master_that_stays_away_becomes_a_problem(
 
 @on_loop
 async def test_a_full_disk_is_a_problem_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_args: object, **_options: object) -> Peer:
+        raise DiskFullError("the disk is full")
+
+    monkeypatch.setattr(Peer, "connect", fail)
     role = _role(tmp_path)
-    running = await _run_with(role, DiskFullError("the disk is full"), monkeypatch)
+    running = asyncio.create_task(role.run())
     await eventually(lambda: role.problem)
     assert role.problem == "it does not follow the master: the disk is full"
     running.cancel()
