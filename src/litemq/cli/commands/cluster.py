@@ -53,8 +53,8 @@ def status(url: Url = None, config: ClientFile = None, output: Format = OutputFo
     master, start a replica that is `silent, in sync`: it has all confirmed messages. For a
     replica, lag is the part of the master's log in bytes that it lacks, and bytes_cut the part of
     its own that its masters lacked. Exits with 8 if a NameServer or a broker does not answer, a
-    replicated group has no master, a replica is missing or not in sync, or a NameServer does not
-    reach its cluster store.
+    replicated group has no master, a replica is missing, not in sync, cannot write or follow, or
+    has other settings than the rest, or a NameServer does not reach its cluster store.
     """
     address, settings = client_settings(url, config)
 
