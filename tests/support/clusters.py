@@ -12,6 +12,7 @@ from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.caller import Caller
 from litemq.client.async_client import AsyncClient
 from litemq.client.cluster import ClusterEngine
+from litemq.client.transport.channel import NO_ATTEMPT, Attempt
 from litemq.clock import SystemClock
 from litemq.errors import ConnectionLostError, LiteMQError
 from litemq.net.frame import Frame
@@ -101,6 +102,7 @@ class LocalCluster:
         client_id: str,
         timeout: float,  # noqa: ARG002, ASYNC109
         on_lost: Callable[[LiteMQError], None],
+        attempt: Attempt = NO_ATTEMPT,  # noqa: ARG002
     ) -> LocalChannel:
         if host in self.down:
             self.refused[host] += 1

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError
 from litemq.net.connection import Bytes, Connection
@@ -15,13 +15,27 @@ from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
 from litemq.net.request_channel import AnswerCallback, PartCallback, RequestChannel
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
-__all__ = ["Peer"]
+__all__ = ["NO_ATTEMPT", "Attempt", "Peer"]
 
 _CORRELATIONS: Final = 1 << 32
 _MAX_FRAME_BYTES: Final = 128 << 20
 _ANSWER: Final = int(Flag.ANSWER)  # plain ints: enum members compare several times slower
 _ERROR: Final = int(Flag.ERROR)
 _PART: Final = int(Flag.ANSWER | Flag.MORE)
+
+
+class Attempt(NamedTuple):
+    """One of the attempts to connect with which a lasting connection to a server is kept up.
+
+    The server ends connections of earlier attempts, and handles nothing more that was sent on them.
+    So requests of a later connection are never overtaken by requests that the client has given up.
+    """
+
+    lasting_id: bytes
+    number: int
+
+
+NO_ATTEMPT: Final = Attempt(b"", 0)  # a connection for its own sake: the server ends no other
 
 
 class Peer(RequestChannel):
@@ -52,6 +66,7 @@ class Peer(RequestChannel):
         tls: ssl.SSLContext | None = None,
         on_lost: Callable[[LiteMQError], None] = lambda _error: None,
         reads_replica: bool = False,
+        attempt: Attempt = NO_ATTEMPT,
     ) -> Peer:
         """Connect and send HELLO. Raise ``ConnectionLostError`` if the server is unreachable.
 
@@ -60,7 +75,7 @@ class Peer(RequestChannel):
         peer = cls(f"{host}:{port}", on_lost)
         try:
             async with asyncio.timeout(timeout):
-                await peer._greet(host, port, client_id, tls, reads_replica=reads_replica)
+                await peer._greet(host, port, tls, client_id, attempt, reads_replica=reads_replica)
         except BaseException as error:
             peer._on_lost = lambda _reason: None  # the caller gets ``error``, which says why
             peer.close()  # a cancelled connect must not leak its socket
@@ -75,7 +90,14 @@ class Peer(RequestChannel):
         return peer
 
     async def _greet(
-        self, host: str, port: int, client_id: str, tls: ssl.SSLContext | None, *, reads_replica: bool
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        client_id: str,
+        attempt: Attempt,
+        *,
+        reads_replica: bool,
     ) -> None:
         _, connection = await self._loop.create_connection(
             lambda: Connection(self._on_frames, self._on_connection_lost, max_frame_bytes=_MAX_FRAME_BYTES),
@@ -89,6 +111,8 @@ class Peer(RequestChannel):
             most_version=PROTOCOL_VERSION,
             client_id=client_id,
             reads_replica=reads_replica,
+            lasting_id=attempt.lasting_id,
+            attempt=attempt.number,
         )
         answer = await self.ask(Opcode.HELLO, hello.SerializeToString())
         self.limits = HelloAnswer.FromString(answer.header)

@@ -44,6 +44,7 @@ _OVERLOAD_PAUSE_S: Final = 0.02
 _MIN_RATE: Final = 64 << 10  # bytes per second that a frame must arrive with
 _CONTENDED_RATE: Final = 1 << 20  # the same while others wait for memory
 _CONTENDED_AFTER_S: Final = 2.0
+_MAX_LASTING_ID: Final = 16
 _MAX_LOGGED: Final = 500  # characters of a reason, which may quote the client
 
 
@@ -122,6 +123,7 @@ class FrameServer:
         self._limits = limits or ServerLimits()
         self._sessions: dict[Connection, Session] = {}
         self._strangers: dict[Connection, None] = {}  # without HELLO, the oldest first
+        self._lasting: dict[bytes, Connection] = {}  # by ``Hello.lasting_id``
         self._budget = FrameBudget(max(self._limits.max_unfinished_bytes, self._limits.max_frame_bytes + 4))
         self._has_unfinished = asyncio.Event()  # a handshake or a frame has begun
         self._server: asyncio.Server | None = None
@@ -185,6 +187,9 @@ class FrameServer:
         self._strangers.pop(connection, None)
         session = self._sessions.pop(connection, None)
         if session is not None:
+            lasting_id = session.hello.lasting_id if session.hello is not None else b""
+            if self._lasting.get(lasting_id) is connection:
+                del self._lasting[lasting_id]
             if not isinstance(reason, ConnectionLostError):
                 _LOG.warning("closed the connection from %s: %s", session.peer, str(reason)[:_MAX_LOGGED])
             self._on_session_end(session)
@@ -223,12 +228,33 @@ class FrameServer:
                 f"this server supports protocol version {PROTOCOL_VERSION}, "
                 f"the client {hello.least_version} to {hello.most_version}"
             )
+        if hello.lasting_id:
+            self._end_earlier(hello)
+            self._lasting[hello.lasting_id] = connection
         session.hello = hello
         self._strangers.pop(connection, None)
         connection.admit()
         limits = self._limits
         answer = HelloAnswer(version=PROTOCOL_VERSION, max_frame_bytes=limits.max_frame_bytes, software=self._software)
         session.answer(frame, answer.SerializeToString())
+
+    def _end_earlier(self, hello: Hello) -> None:
+        """End the connection that the client has given up before it sent ``hello``.
+
+        What it sent there must not be handled later than what it sends here. It may lie in this
+        process's buffers, unread, as long as this process was stopped.
+        """
+        if len(hello.lasting_id) > _MAX_LASTING_ID:
+            raise ProtocolError(
+                f"lasting_id has {len(hello.lasting_id)} bytes: at most {_MAX_LASTING_ID} bytes are allowed"
+            )
+        known = self._lasting.get(hello.lasting_id)
+        if known is None:
+            return
+        latest = self._sessions[known].hello
+        if latest is not None and latest.attempt >= hello.attempt:
+            raise ConnectionLostError("the client has connected again since this attempt")
+        known.abort(ConnectionLostError("the client has connected again"))
 
     async def _sweep(self) -> None:
         """Close connections that sent no HELLO, that stopped inside a frame, or that are idle."""

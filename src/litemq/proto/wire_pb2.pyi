@@ -181,20 +181,24 @@ class Empty(_message.Message):
     def __init__(self) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("least_version", "most_version", "client_id", "user", "secret", "reads_replica")
+    __slots__ = ("least_version", "most_version", "client_id", "user", "secret", "reads_replica", "lasting_id", "attempt")
     LEAST_VERSION_FIELD_NUMBER: _ClassVar[int]
     MOST_VERSION_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
     READS_REPLICA_FIELD_NUMBER: _ClassVar[int]
+    LASTING_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     least_version: int
     most_version: int
     client_id: str
     user: str
     secret: bytes
     reads_replica: bool
-    def __init__(self, least_version: _Optional[int] = ..., most_version: _Optional[int] = ..., client_id: _Optional[str] = ..., user: _Optional[str] = ..., secret: _Optional[bytes] = ..., reads_replica: bool = ...) -> None: ...
+    lasting_id: bytes
+    attempt: int
+    def __init__(self, least_version: _Optional[int] = ..., most_version: _Optional[int] = ..., client_id: _Optional[str] = ..., user: _Optional[str] = ..., secret: _Optional[bytes] = ..., reads_replica: bool = ..., lasting_id: _Optional[bytes] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class HelloAnswer(_message.Message):
     __slots__ = ("version", "max_frame_bytes", "software")

@@ -16,7 +16,7 @@ from litemq.broker.broker import Broker, BrokerIdentity
 from litemq.broker.limits import BrokerLimits
 from litemq.client.cluster import ClusterEngine
 from litemq.client.config import ClientConfig
-from litemq.client.transport.channel import Answer, Channel
+from litemq.client.transport.channel import NO_ATTEMPT, Answer, Attempt, Channel
 from litemq.clock import Clock, FakeClock, SystemClock
 from litemq.errors import ConnectionLostError, LiteMQError, UnsupportedFeatureError
 from litemq.nameserver.cluster_store.embedded import EmbeddedStore
@@ -82,6 +82,7 @@ class MemoryCluster:
         client_id: str,
         timeout: float,  # noqa: ARG002, ASYNC109  connecting is immediate
         on_lost: Callable[[LiteMQError], None],
+        attempt: Attempt = NO_ATTEMPT,  # noqa: ARG002  requests do not wait in a channel that is closed
     ) -> Channel:
         """Open a channel to the NameServer or the broker, on the running loop."""
         if self._closed:
@@ -156,10 +157,13 @@ class MemoryEngine(ClusterEngine):
             client_id: str,
             timeout: float,  # noqa: ASYNC109
             on_lost: Callable[[LiteMQError], None],
+            attempt: Attempt = NO_ATTEMPT,
         ) -> Channel:
             if self._cluster is None:
                 raise ConnectionLostError(f"{self._url} is closed")
-            return await self._cluster.connect(host, port, client_id=client_id, timeout=timeout, on_lost=on_lost)
+            return await self._cluster.connect(
+                host, port, client_id=client_id, timeout=timeout, on_lost=on_lost, attempt=attempt
+            )
 
         super().__init__([_NAMESERVER_ADDRESS], config, connect)
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from litemq.errors import LiteMQError
+from litemq.net.client import NO_ATTEMPT, Attempt
 from litemq.net.request_channel import Answer, AnswerCallback, PartCallback
 from litemq.proto.wire_pb2 import HelloAnswer
 
-__all__ = ["Answer", "AnswerCallback", "Bytes", "Channel", "Connect", "PartCallback"]
+__all__ = ["NO_ATTEMPT", "Answer", "AnswerCallback", "Attempt", "Bytes", "Channel", "Connect", "PartCallback"]
 
 Bytes = bytes | bytearray | memoryview
 
@@ -70,4 +71,5 @@ class Connect(Protocol):
         client_id: str,
         timeout: float,  # noqa: ASYNC109
         on_lost: Callable[[LiteMQError], None],
+        attempt: Attempt = NO_ATTEMPT,
     ) -> Channel: ...

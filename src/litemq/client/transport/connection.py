@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable
+from typing import Final
 
 from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
-from litemq.client.transport.channel import Answer, Channel, Connect, PartCallback
+from litemq.client.transport.channel import Answer, Attempt, Channel, Connect, PartCallback
 from litemq.errors import (
     ClientClosedError,
     ConnectionLostError,
@@ -25,6 +27,7 @@ from litemq.proto.wire_pb2 import Opcode
 __all__ = ["BrokerConnection"]
 
 _LOG = logging.getLogger(__name__)
+_LASTING_ID_BYTES: Final = 16
 _OF_A_FORMER_MASTER = (NotMasterError, NotConfirmedError, NotEnoughReplicasError)
 
 
@@ -42,6 +45,7 @@ class BrokerConnection:
         self._connect = connect
         self._config = config
         self._backoff = Backoff(config.retry_backoff_ms, config.max_retry_backoff_ms)
+        self._attempt = Attempt(os.urandom(_LASTING_ID_BYTES), 0)
         self._connecting: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[Channel]] = []
         self._probing: list[asyncio.Future[Channel]] = []  # wait for the next attempt only
@@ -70,6 +74,7 @@ class BrokerConnection:
         try:
             while not self._closed:
                 try:
+                    self._attempt = self._attempt._replace(number=self._attempt.number + 1)
                     host, port = self._address()
                     channel = await self._connect(
                         host,
@@ -77,6 +82,7 @@ class BrokerConnection:
                         client_id=self._config.client_id,
                         timeout=self._config.connect_timeout_ms / 1000,
                         on_lost=self._on_lost,
+                        attempt=self._attempt,
                     )
                 except LiteMQError as error:
                     self._on_connect_failed(error)

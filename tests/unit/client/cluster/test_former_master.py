@@ -12,6 +12,7 @@ from litemq.broker.runtime.caller import Caller
 from litemq.client.async_client import AsyncClient
 from litemq.client.cluster import address_refresh
 from litemq.client.cluster.engine import ClusterEngine
+from litemq.client.transport.channel import NO_ATTEMPT, Attempt
 from litemq.errors import (
     ConnectionLostError,
     LiteMQError,
@@ -100,6 +101,7 @@ def _client(cluster: LocalCluster, services: dict[str, Any], names: list[str], *
         client_id: str,
         timeout: float,  # noqa: ASYNC109
         on_lost: Callable[[LiteMQError], None],
+        attempt: Attempt = NO_ATTEMPT,
     ) -> LocalChannel:
         return LocalChannel(host, client_id, services.get(host) or cluster.brokers[host], on_lost)
 

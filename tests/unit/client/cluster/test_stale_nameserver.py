@@ -10,6 +10,7 @@ import pytest
 from litemq.client.async_client import AsyncClient
 from litemq.client.cluster import address_refresh
 from litemq.client.cluster.engine import ClusterEngine
+from litemq.client.transport.channel import NO_ATTEMPT, Attempt
 from litemq.errors import LiteMQError
 from litemq.proto.wire_pb2 import BrokersAnswer, RouteAnswer
 from litemq.testing.local_channel import LocalChannel
@@ -52,6 +53,7 @@ def _connecting_to_stale(cluster: LocalCluster) -> Any:
         client_id: str,
         timeout: float,  # noqa: ASYNC109
         on_lost: Callable[[LiteMQError], None],
+        attempt: Attempt = NO_ATTEMPT,
     ) -> LocalChannel:
         if host == "stale":
             return LocalChannel(host, client_id, _StaleNames(cluster), on_lost)

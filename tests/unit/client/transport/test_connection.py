@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from litemq.client.config import ClientConfig
-from litemq.client.transport.channel import Answer, PartCallback
+from litemq.client.transport.channel import NO_ATTEMPT, Answer, Attempt, PartCallback
 from litemq.client.transport.connection import BrokerConnection
 from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError, RequestTimeoutError
 from support.on_loop import on_loop
@@ -50,9 +50,13 @@ class _FakeServer:
         self.failures = failures
         self.addresses: list[tuple[str, int]] = []
         self.channels: list[_FakeChannel] = []
+        self.attempts: list[Attempt] = []
 
-    async def connect(self, host: str, port: int, *, on_lost: Callable[[LiteMQError], None], **_: Any) -> Any:
+    async def connect(
+        self, host: str, port: int, *, on_lost: Callable[[LiteMQError], None], attempt: Attempt = NO_ATTEMPT, **_: Any
+    ) -> Any:
         self.addresses.append((host, port))
+        self.attempts.append(attempt)
         if len(self.addresses) <= self.failures:
             raise ConnectionLostError("refused")
         self.channels.append(_FakeChannel(on_lost))
@@ -97,6 +101,20 @@ async def test_a_request_waits_for_a_connection_and_the_address_is_read_before_e
     assert await connection.request(17, b"header", b"records") == Answer(b"\x11header", b"records")
     assert server.addresses == [("h", 1), ("h", 2), ("h", 3)]
     assert connection.failure is None
+    await connection.close()
+
+
+@on_loop
+async def test_its_attempts_have_one_random_id_and_rising_numbers() -> None:
+    server = _FakeServer(failures=2)
+    connection, other = _connection(server), _connection(_FakeServer())
+    await connection.wait_open(1)
+    server.channels[0].abort(ConnectionLostError("gone"))
+    await connection.wait_open(1)
+    assert [attempt.number for attempt in server.attempts] == [1, 2, 3, 4]
+    (lasting_id,) = {attempt.lasting_id for attempt in server.attempts}
+    assert len(lasting_id) == 16
+    assert lasting_id != other._attempt.lasting_id
     await connection.close()
 
 
