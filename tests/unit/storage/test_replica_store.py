@@ -27,6 +27,7 @@ from litemq.storage.log.reader import read_log
 from litemq.storage.projections.replay import decode_controls
 from litemq.storage.replica_store import ReplicaStore
 from litemq.types import Record
+from support.filling_disk import FillingDisk
 from support.full_disk import FullDisk
 from support.quick_disk import QuickDisk
 from support.replicas import assert_same, confirm_all, open_replica, ship
@@ -465,6 +466,43 @@ def test_the_first_record_of_an_epoch_says_that_an_unclean_election_came_before(
     assert follower.is_unclean_from(second)
     for each in (store, follower):
         each.abandon()
+
+
+def test_a_master_warns_of_segments_that_it_drops_because_the_disk_fills_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FillingDisk(20 * CONFIG.segment_bytes)
+    master = open_replica(tmp_path, CONFIG, FakeClock(), disk)
+    master.begin_writing(1)
+    for _ in range(80):
+        _send(master, bytes(3000))
+    confirm_all(master)
+    disk.folder = tmp_path
+    disk.others = 16 * CONFIG.segment_bytes
+    for _ in range(2):
+        master._maintenance.watch_disk()
+    assert master._log.start == 0  # it drops them once the crossing is confirmed
+    dropped = master._parts.marks.pending_start
+    assert dropped > 0
+    [warning] = [each for each in caplog.messages if "before their retention" in each]
+    assert f"dropped the oldest {dropped} bytes of the log" in warning
+    master.abandon()
+
+
+def test_the_advice_for_a_full_disk_is_that_of_the_role(tmp_path: Path) -> None:
+    disk = FillingDisk(20 * CONFIG.segment_bytes)
+    store = open_replica(tmp_path, replace(CONFIG, disk_clean_percent=100), FakeClock(), disk)
+    assert store.disk_refusal == ""
+    disk.folder = tmp_path
+    disk.others = 19 * CONFIG.segment_bytes
+    store._maintenance.watch_disk()
+    for _ in range(2):
+        assert "full: free disk space. When it is full, this replica cannot follow" in store.disk_refusal
+        assert "cluster switch" not in store.disk_refusal
+        store.begin_writing(store.begun_epoch + 1)
+        assert store.disk_refusal.endswith("make another replica the master with `litemq cluster switch`")
+        store.stop_writing(LEFT)
+    store.abandon()
 
 
 def test_retention_repeats_no_crossing_that_waits_for_its_confirmation(tmp_path: Path) -> None:

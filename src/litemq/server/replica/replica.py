@@ -293,7 +293,8 @@ class _Replica:
         """Why this replica cannot write or follow; empty: it can."""
         follows = self._follower.problem if self._follower is not None else ""
         store = self.directory.store
-        return follows or (store.disk_refusal if store is not None else "")
+        disk = store.disk_refusal if store is not None else ""
+        return "; ".join(filter(None, (disk, follows)))  # a full disk may be why it does not follow
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:
