@@ -24,6 +24,7 @@ class ReplicaInfo(NamedTuple):
     lag: int | None  # bytes of the master's log that it lacks, by the last reports; None: there is no master
     bytes_cut: int  # of its log that its masters lacked, kept in files cut-off-…
     problem: str = ""  # why it cannot write or follow; empty: it can
+    cut_at: int = 0  # ms since 1970, of the last cut of ``bytes_cut``; 0: there was none
 
 
 class MasterSwitch(NamedTuple):
