@@ -52,9 +52,10 @@ async def test_a_topic_that_needs_three_replicas_refuses_sends_with_two(tmp_path
             made = await mq.admin.create_topic("payments", queues=1, min_in_sync=3)
             assert made.settings.min_in_sync == 3
             await mq.send("payments", b"1", durability="replicas")
-            next(replica for replica in group.replicas.values() if replica is not master).kill()
+            gone = next(name for name, replica in group.replicas.items() if replica is not master)
+            group.replicas[gone].kill()
             await group.wait_master(1, members=2)
-            with pytest.raises(NotEnoughReplicasError, match="min_in_sync of topic 'payments' is 3"):
+            with pytest.raises(NotEnoughReplicasError, match=f"topic 'payments' is 3; not in sync: {gone}. Sta"):
                 await impatient.send("payments", b"2", durability="replicas")
             await mq.send("payments", b"2", durability="disk")
             altered = await mq.admin.alter_topic("payments", min_in_sync=0)
@@ -64,6 +65,7 @@ async def test_a_topic_that_needs_three_replicas_refuses_sends_with_two(tmp_path
             group.replicas[lost].kill()
             leader = next(name for name, each in group.replicas.items() if each is master)
             await eventually(lambda: f"; {lost} has been missing since " in group.log_of(leader))
+            assert f" UTC; also not in sync: {gone}. Start the missing replicas" in group.log_of(leader)
 
 
 @on_loop

@@ -211,7 +211,10 @@ def test_an_unreachable_cluster_is_explained(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     alone = litemq("topic", "list", "--url", f"litemq://127.0.0.1:{port}", cwd=tmp_path, check=False)
     assert alone.returncode == EXIT_UNREACHABLE
-    assert "start one with `litemq up`" in alone.stderr
+    assert alone.stderr == (
+        f"error ConnectionLostError (33): no NameServer is listening at 127.0.0.1:{port}: correct the URL, or start "
+        f"one at this port with `litemq up --nameserver-port {port}`\n"
+    )
 
 
 def test_nohup_survives_a_closed_terminal(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -85,9 +86,12 @@ def test_a_group_of_two_says_what_the_loss_of_one_stops(tmp_path: Path) -> None:
 
 
 def test_replicas_need_a_flag_and_an_own_directory(tmp_path: Path) -> None:
-    refused = litemq("up", "--replicas", "3", cwd=tmp_path, check=False, environment=_LEASE)
+    with socket.create_server(("127.0.0.1", 0)) as used:  # the flag is asked for first
+        ports = ("--port", "0", "--nameserver-port", str(used.getsockname()[1]))
+        refused = litemq("up", "--replicas", "3", *ports, cwd=tmp_path, check=False, environment=_LEASE)
     assert refused.returncode == EXIT_FAILED
-    assert "--experimental" in refused.stderr
+    assert "To try it, pass --experimental" in refused.stderr
+    assert not list(tmp_path.iterdir())
     with up(tmp_path, "--data", "alone") as (command, _):
         assert command.stop() == 0
     refused = litemq("up", "--replicas", "3", "--experimental", "--data", "alone", cwd=tmp_path, check=False)

@@ -123,7 +123,8 @@ def test_a_thread_has_one_link_to_a_cluster(filled: str) -> None:
 
 def test_no_nameserver_answers() -> None:
     with pytest.raises(
-        NoRouteError, match=r"no NameServer answers at litemq://127.0.0.1:1: .* Start one with `litemq up`"
+        NoRouteError,
+        match=r"no NameServer answers at litemq://127.0.0.1:1 .* start one at this port with `litemq up --nameserver-p",
     ):
         ClusterReader("litemq://127.0.0.1:1").topics()
 

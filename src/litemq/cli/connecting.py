@@ -79,10 +79,10 @@ def check_server_listens(url: str, within_s: float = _PROBE_S) -> None:
     """
     if not url.startswith("litemq://"):
         return
-    from litemq.client.addresses import parse_addresses
+    from litemq.client.addresses import nameserver_advice, parse_addresses
 
-    refused = []
-    for host, port in parse_addresses(url):
+    refused, addresses = [], parse_addresses(url)
+    for host, port in addresses:
         try:
             socket.create_connection((host, port), timeout=within_s).close()
         except ConnectionRefusedError:
@@ -91,4 +91,4 @@ def check_server_listens(url: str, within_s: float = _PROBE_S) -> None:
             return  # the client reports a better error
         else:
             return
-    raise ConnectionLostError(f"no NameServer is listening at {', '.join(refused)}: start one with `litemq up`")
+    raise ConnectionLostError(f"no NameServer is listening at {', '.join(refused)}: {nameserver_advice(addresses)}")

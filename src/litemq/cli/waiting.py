@@ -1,8 +1,9 @@
-"""A line on standard error while a command waits for the master of a replicated group."""
+"""Lines on standard error that say what a command waits for."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,19 +13,22 @@ from litemq.errors import LiteMQError
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
-    from litemq.client.engine.replicas import ReplicaGroupInfo
 
-__all__ = ["noting_outages"]
+__all__ = ["noting_waits"]
 
 _PATIENCE_S: Final = 2.0
+_AGAIN_S: Final = 1.0
+_NUMBER: Final = r"(?<![\w-])\d[\d.:-]*"  # also a date, but not that of a name
 # A master that was killed and started again reports, but serves no client until it is elected.
 _UNKNOWN: Final = "no answer yet. If a master has failed, another replica takes over when its lease has ended"
 
 
 @asynccontextmanager
-async def noting_outages(mq: AsyncClient, patience_s: float = _PATIENCE_S) -> AsyncIterator[None]:
-    """Say what the block waits for, if it takes ``patience_s`` in a cluster with replicas."""
-    noting = asyncio.create_task(_note_outage(mq, patience_s))
+async def noting_waits(
+    mq: AsyncClient, patience_s: float = _PATIENCE_S, again_s: float = _AGAIN_S
+) -> AsyncIterator[None]:
+    """Say what the block waits for after ``patience_s``, and each ``again_s`` if there is more."""
+    noting = asyncio.create_task(_note(mq, patience_s, again_s))
     try:
         yield
     finally:
@@ -32,25 +36,25 @@ async def noting_outages(mq: AsyncClient, patience_s: float = _PATIENCE_S) -> As
         await asyncio.wait([noting])
 
 
-async def _note_outage(mq: AsyncClient, patience_s: float) -> None:
+async def _note(mq: AsyncClient, patience_s: float, again_s: float) -> None:
+    said: set[str] = set()
     await asyncio.sleep(patience_s)
+    while True:
+        reasons = await _reasons(mq)
+        new = {re.sub(_NUMBER, "", each): each for each in reasons}  # the numbers are different each time
+        unsaid = [each for key, each in new.items() if key not in said and not (said and each == _UNKNOWN)]
+        if unsaid:
+            sys.stderr.write(f"waiting: {'; '.join(unsaid)}\n")
+            sys.stderr.flush()
+        said.update(new)
+        await asyncio.sleep(again_s)
+
+
+async def _reasons(mq: AsyncClient) -> list[str]:
     try:
         groups = await mq.admin.replica_groups()
     except LiteMQError:  # the error of the command says why
-        return
-    if groups:
-        sys.stderr.write(f"waiting: {'; '.join(filter(None, map(_outage, groups))) or _UNKNOWN}\n")
-        sys.stderr.flush()
-
-
-def _outage(group: ReplicaGroupInfo) -> str:
-    """Return why no replica of ``group`` serves clients; empty: its master does."""
-    master = group.master
-    if master is None:
-        return f"group {group.name} has no master: {group.obstacle or 'the election is in progress'}"
-    if not master.alive:
-        return (
-            f"{master.broker_id}, the master of group {group.name}, has not reported for "
-            f"{master.heard_ms_ago / 1000:.1f} s: another replica takes over when its lease has ended"
-        )
-    return ""
+        groups = []
+    outages = [f"group {each.name}: {each.outage}" for each in groups if each.outage]
+    refusals = [f"broker {name} refuses for now: {reason}" for name, reason in mq.refusals.items()]
+    return outages or refusals or ([_UNKNOWN] if groups else [])

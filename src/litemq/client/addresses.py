@@ -1,17 +1,19 @@
-"""The addresses in a URL ``litemq://host:port[,host:port]``.
+"""The addresses in a URL ``litemq://host:port[,host:port]``, and how to start servers there.
 
 Imports no other module of the client: Spark tasks use this one alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from litemq.errors import InvalidArgumentError
 
-__all__ = ["parse_addresses"]
+__all__ = ["broker_advice", "nameserver_advice", "parse_addresses"]
 
 _NAMESERVER_PORT: Final = 9876
+_THIS_HOST: Final = ("127.0.0.1", "localhost")
 
 
 def parse_addresses(url: str) -> list[tuple[str, int]]:
@@ -35,3 +37,22 @@ def parse_addresses(url: str) -> list[tuple[str, int]]:
             )
         addresses.append((host.strip("[]"), int(port)))
     return addresses
+
+
+def nameserver_advice(addresses: Sequence[tuple[str, int]]) -> str:
+    """Return what to do if no NameServer listens at ``addresses``."""
+    if len(addresses) > 1:
+        return "start one of them with `litemq nameserver`, or correct the URL"
+    [(host, port)] = addresses
+    if host not in _THIS_HOST:
+        return f"start one on {host} with `litemq nameserver --host {host} --port {port}`, or correct the URL"
+    if port != _NAMESERVER_PORT:
+        return f"correct the URL, or start one at this port with `litemq up --nameserver-port {port}`"
+    return "start one with `litemq up`"
+
+
+def broker_advice(addresses: Sequence[tuple[str, int]]) -> str:
+    """Return how to start a broker whose NameServers listen at ``addresses``."""
+    named = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
+    is_default = len(addresses) == 1 and addresses[0][0] in _THIS_HOST and addresses[0][1] == _NAMESERVER_PORT
+    return "start one with `litemq broker`" if is_default else f"start one with `litemq broker --nameserver {named}`"

@@ -398,6 +398,14 @@ class AsyncClient(TypedTopicApi, AsyncApp, ConsumingApi, TransactionApi):
         """
         await self._opened().flush()
 
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Why brokers refuse messages at the moment, by broker.
+
+        The client sends them again, for up to ``delivery_timeout_ms``. Empty: no broker does.
+        """
+        return self._opened().refusals()
+
     def serializer(self, topic: str, serializer: Serializer) -> None:
         """Set the serializer of a topic, for messages sent and received from now on.
 

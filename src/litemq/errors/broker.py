@@ -175,7 +175,8 @@ class NotMasterError(BrokerError):
 class NotEnoughReplicasError(BrokerError):
     """Too few replicas of the group are in sync for durability ``replicas``. Nothing was written.
 
-    Start the replicas that the message names, or send with durability ``disk``.
+    The client sends again for ``delivery_timeout_ms`` first. Start the replicas that the message
+    names, or send with durability ``disk``.
     """
 
     code = 97

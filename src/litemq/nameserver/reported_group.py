@@ -156,6 +156,7 @@ class ReportedGroup:
                     confirm=report.confirm,
                     bytes_cut=report.bytes_cut,
                     problem=report.problem,
+                    cut_at_ms=report.cut_at_ms,
                 )
             )
         return view

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final, NamedTuple
 
-from litemq.client.addresses import parse_addresses
+from litemq.client.addresses import broker_advice, nameserver_advice, parse_addresses
 from litemq.client.identity import new_suffix
 from litemq.errors import (
     ConnectionLostError,
@@ -126,8 +126,8 @@ class BlockingCluster:
             except (ConnectionLostError, RequestTimeoutError) as error:
                 failures.append(str(error))
         raise NoRouteError(
-            f"no NameServer answers at {self.url}: {'; '.join(failures)}. "
-            "Start one with `litemq up`, or correct the url"
+            f"no NameServer answers at {self.url} ({'; '.join(failures)}): "
+            f"{nameserver_advice(self._nameserver_addresses)}"
         )
 
     def topics(self, include_system: bool = False) -> list[BrokerTopic]:
@@ -150,7 +150,7 @@ class BlockingCluster:
         states = self.brokers()
         if not states:
             raise NoRouteError(
-                f"the NameServer at {self.url} knows no broker: start one with `litemq broker` or `litemq up`"
+                f"the NameServer at {self.url} knows no broker: {broker_advice(self._nameserver_addresses)}"
             )
         return states
 

@@ -8,7 +8,7 @@ from typing import Final
 from litemq.errors import InvalidArgumentError
 from litemq.format.limits import LARGEST_RECORD, RecordLimits
 
-__all__ = ["StoreConfig", "check_segment_bytes"]
+__all__ = ["StoreConfig", "check_segment_bytes", "with_segment_bytes"]
 
 _MIN_SEGMENT_BYTES: Final = 4096
 
@@ -18,6 +18,11 @@ def check_segment_bytes(segment_bytes: int, largest_record: int) -> None:
     min_bytes = max(_MIN_SEGMENT_BYTES, largest_record)
     if not isinstance(segment_bytes, int) or segment_bytes % 8 or segment_bytes < min_bytes:
         raise InvalidArgumentError(f"segment_bytes={segment_bytes!r}: choose a multiple of 8 of at least {min_bytes}")
+
+
+def with_segment_bytes(segment_bytes: int) -> str:
+    """Return how to start a broker with this size of segments: its option, variable and setting."""
+    return f"`--file-size {segment_bytes}` (LITEMQ_BROKER_FILE_SIZE, or storage.file_size in its configuration file)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,11 @@ class DiskStore:
         return 1
 
     @property
+    def not_in_sync(self) -> str:
+        """The names of the group's other replicas, for messages."""
+        return ""
+
+    @property
     def lease_refusal(self) -> LiteMQError | None:
         """Why this master may not acknowledge records that it has; ``None``: it may."""
         return None

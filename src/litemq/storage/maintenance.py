@@ -10,11 +10,14 @@ from typing import Final
 
 from litemq.errors import DiskFullError, StorageError
 from litemq.storage.files.disk import is_temporary
+from litemq.storage.full_disk import FullDisk
 from litemq.storage.half_copier import HalfCopier
+from litemq.storage.log.records import read_stamp
 from litemq.storage.maintenance_thread import MaintenanceThread
 from litemq.storage.projections.snapshot import snapshot_begin, snapshot_rest
 from litemq.storage.reading import StoreReader
 from litemq.storage.retainer import Retainer
+from litemq.storage.retention.early_drops import EarlyDrops
 from litemq.storage.retention.retention import first_segment_to_keep
 from litemq.storage.retention.unread import describe_counts
 from litemq.storage.store_parts import WRITE_BEHIND_S, StoreParts
@@ -53,6 +56,7 @@ class Maintenance:
         self._snapshot_at = max(0, parts.files.projections.snapshot)
         self._checkpoint_at = self._retention_at = self._now()
         self._clean_again_at = 0.0
+        self._early_drops = EarlyDrops(parts.directory, parts.config.disk_clean_percent)
         self._has_reserve = True  # or it is not needed yet
         self._thread: MaintenanceThread | None = None
 
@@ -106,7 +110,7 @@ class Maintenance:
         if (
             thread is None
             or end != min(done.queues_applied, done.index_applied, done.timers_applied, done.state_applied)
-            or parts.disk_refusal is not None
+            or parts.full_disk is not None
             or parts.unread_refusal is not None
         ):
             return 0.0
@@ -218,39 +222,30 @@ class Maintenance:
             and self._now() >= self._clean_again_at
             and not parts.follows
         ):
-            before = log.start
+            before = max(log.start, parts.marks.pending_start)
+            oldest = read_stamp(log, before)
             try:
-                after = self.retain(max_bytes=log.segments[-1].end - log.segments[1].start, is_urgent=True)
+                self.retain(max_bytes=log.segments[-1].end - log.segments[1].start, is_urgent=True)
             except (StorageError, OSError) as error:
                 _LOG.warning("%s: cannot drop the oldest segment: %s", parts.directory, error)
                 self._clean_again_at = self._now() + _CLEAN_AGAIN_S
                 break
+            after = max(log.start, parts.marks.pending_start)  # a replica drops it once that is confirmed
             if after == before:
                 break
-            _LOG.warning(
-                "%s: the disk was %.0f%% full; dropped the oldest segment early (storage.disk_clean_percent: %g)",
-                parts.directory,
-                used,
-                config.disk_clean_percent,
-            )
+            self._early_drops.add(after - before, oldest.store_timestamp if oldest is not None else None, used)
             used = parts.disk.used_fraction(parts.directory) * 100
+        self._early_drops.log_if_due(self._now())
         if used < config.disk_refuse_percent:
-            if parts.disk_refusal is not None:
+            if parts.full_disk is not None:
                 _LOG.info("the disk of %s is %.0f%% full: messages are accepted again", parts.directory, used)
-            parts.disk_refusal = None
-        elif parts.disk_refusal is None:
-            refused = (
-                f"the disk of {parts.directory} is {used:.0f}% full, and messages are refused from "
-                f"{config.disk_refuse_percent:g}% on (storage.disk_refuse_percent): free disk space, or lower "
-                "storage.retention or storage.max_log_size"
-            )
-            if parts.is_replica:
-                refused += ", or make another replica the master with `litemq cluster switch`"
-            awaited = sorted(self._retainer.awaited)
-            if awaited:
-                refused += f"; retention waits for the archive of {', '.join(awaited)} (archived: block)"
-            parts.disk_refusal = refused
-            _LOG.error("%s", refused)
+            parts.full_disk = None
+            return
+        is_news = parts.full_disk is None
+        awaited = tuple(sorted(self._retainer.awaited))
+        parts.full_disk = FullDisk(parts.directory, used, config.disk_refuse_percent, awaited)
+        if is_news:
+            _LOG.error("%s", parts.disk_refusal)
 
     def watch_unread(self) -> None:
         """If unread messages are kept, refuse producers while they fill the log."""

@@ -63,6 +63,7 @@ class MemoryStore:
     is_replicated = False
     replica_refusal = None
     in_sync = 1
+    not_in_sync = ""
     lease_refusal = None
 
     def __init__(self, clock: Clock, *, limits: RecordLimits | None = None) -> None:

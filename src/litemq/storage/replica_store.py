@@ -98,6 +98,11 @@ class ReplicaStore(DiskStore):
         return self.confirmation.in_sync
 
     @property
+    def not_in_sync(self) -> str:
+        """The names of the group's other replicas, for messages."""
+        return self.confirmation.not_in_sync
+
+    @property
     def lease_refusal(self) -> LiteMQError | None:
         """Why this master may not acknowledge records that it has; ``None``: it may."""
         if self.has_lease():

@@ -135,6 +135,10 @@ class Store(QueueReads, Protocol):
         """How many replicas have on their disks what is confirmed now; without replicas, 1."""
 
     @property
+    def not_in_sync(self) -> str:
+        """The names of the group's other replicas, for messages."""
+
+    @property
     def lease_refusal(self) -> LiteMQError | None:
         """Why this master may not acknowledge records that it has; ``None``: it may."""
 

@@ -12,6 +12,7 @@ from litemq.clock import Clock
 from litemq.errors import BacklogFullError, DiskFullError, NotMasterError
 from litemq.storage.config import StoreConfig
 from litemq.storage.files.disk import Disk
+from litemq.storage.full_disk import FullDisk
 from litemq.storage.index.finder import Finder
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.confirmation import Confirmation, GroupConfirmation
@@ -61,7 +62,7 @@ class StoreParts:
     timers: TimerStore
     damage: DamageLog = field(default_factory=DamageLog)
     marks: LogMarks = field(default_factory=LogMarks)
-    disk_refusal: str | None = None  # the error message for producers while the disk is nearly full
+    full_disk: FullDisk | None = None  # while it is nearly full, and messages of producers are refused
     unread_refusal: str | None = None  # the same while unread messages fill the log
     wake_maintenance: Callable[[], None] | None = None  # while it rests
     on_appended: Callable[[], object] | None = None  # called by the writer, for those who ship the log
@@ -81,6 +82,12 @@ class StoreParts:
         return isinstance(self.confirmation, GroupConfirmation)
 
     @property
+    def disk_refusal(self) -> str | None:
+        """Why producers are refused while the disk is nearly full."""
+        disk = self.full_disk
+        return disk.describe(is_replica=self.is_replica, follows=self.follows) if disk is not None else None
+
+    @property
     def applied_offset(self) -> int:
         """The confirm offset. Every record before it is in the projections in memory.
 
@@ -96,8 +103,9 @@ class StoreParts:
             DiskFullError: The disk is nearly full.
             BacklogFullError: Unread messages fill the log, and ``keep_unread`` is set.
         """
-        if self.disk_refusal is not None:
-            raise DiskFullError(self.disk_refusal)
+        refusal = self.disk_refusal
+        if refusal is not None:
+            raise DiskFullError(refusal)
         if self.unread_refusal is not None:
             raise BacklogFullError(self.unread_refusal)
 

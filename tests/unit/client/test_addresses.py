@@ -2,7 +2,7 @@
 
 import pytest
 
-from litemq.client.addresses import parse_addresses
+from litemq.client.addresses import broker_advice, nameserver_advice, parse_addresses
 from litemq.errors import InvalidArgumentError
 
 
@@ -21,3 +21,31 @@ def test_addresses() -> None:
     ):
         with pytest.raises(InvalidArgumentError, match="write litemq:"):
             parse_addresses(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "nameserver", "broker"),
+    [
+        ("litemq://127.0.0.1:9876", "start one with `litemq up`", "`litemq broker`"),
+        ("litemq://localhost", "start one with `litemq up`", "`litemq broker`"),
+        (
+            "litemq://127.0.0.1:9877",
+            "correct the URL, or start one at this port with `litemq up --nameserver-port 9877`",
+            "`litemq broker --nameserver 127.0.0.1:9877`",
+        ),
+        (
+            "litemq://node-1:9876",
+            "start one on node-1 with `litemq nameserver --host node-1 --port 9876`, or correct the URL",
+            "`litemq broker --nameserver node-1:9876`",
+        ),
+        (
+            "litemq://node-1:1,[::1]:2",
+            "start one of them with `litemq nameserver`, or correct the URL",
+            "`litemq broker --nameserver node-1:1,[::1]:2`",
+        ),
+    ],
+)
+def test_the_advice_fits_the_address(url: str, nameserver: str, broker: str) -> None:
+    addresses = parse_addresses(url)
+    assert nameserver_advice(addresses) == nameserver
+    assert broker_advice(addresses) == f"start one with {broker}"

@@ -89,9 +89,10 @@ async def test_a_missing_replica_is_not_forgotten(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_the_problem_of_a_replica_is_published(tmp_path: Path) -> None:
+async def test_the_problem_of_a_replica_and_its_cuts_are_published(tmp_path: Path) -> None:
     async with reported_site(tmp_path) as site:
-        view = await site.report(A, problem="the disk is full")
+        view = await site.report(A, problem="the disk is full", bytes_cut=8, cut_at_ms=9)
         assert view.replicas[0].problem == "the disk is full"
+        assert (view.replicas[0].bytes_cut, view.replicas[0].cut_at_ms) == (8, 9)
         with pytest.raises(InvalidArgumentError, match="characters"):
             await site.report(A, problem="x" * (MAX_PROBLEM_CHARS + 1))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,24 +9,19 @@ import pytest
 
 from litemq.clock import FakeClock
 from litemq.errors import (
-    DiskFullError,
     InvalidArgumentError,
     LogDivergedError,
     NotConfirmedError,
     NotMasterError,
     OffsetOutOfRangeError,
     RecordFormatError,
-    StoreFailedError,
 )
 from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Control
-from litemq.storage.files.disk import OpenFile
 from litemq.storage.log.reader import read_log
 from litemq.storage.projections.replay import decode_controls
 from litemq.storage.replica_store import ReplicaStore
 from litemq.types import Record
-from support.full_disk import FullDisk
-from support.quick_disk import QuickDisk
 from support.replicas import assert_same, confirm_all, open_replica, ship
 from support.stores import CONFIG, read_bodies, rows_of
 
@@ -300,154 +293,6 @@ def test_a_follower_drops_what_its_master_dropped(tmp_path: Path) -> None:
         store.abandon()
 
 
-# Any order of append, ship, cut, crash and switch ------------------------------------------------
-
-
-class _Pair:
-    """Two replicas that are both in the in-sync set; ``epoch`` rises with each election."""
-
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.chosen = random.Random(seed)
-        self.folder = folder
-        self.clock = FakeClock()
-        self.stores = [self._open(0), self._open(1)]
-        self.epoch = 1
-        self.sent = 0
-        self.read: dict[int, list[bytes]] = {0: [], 1: []}
-        self.counts = dict.fromkeys(["append", "ship", "confirm", "checkpoint", "crash", "switch", "cut"], 0)
-        self.stores[0].begin_writing(self.epoch)
-
-    def _open(self, number: int) -> ReplicaStore:
-        return open_replica(self.folder / f"replica-{number}", CONFIG, self.clock)
-
-    @property
-    def master(self) -> ReplicaStore | None:
-        return next((store for store in self.stores if not store.follows), None)
-
-    def step(self) -> None:
-        what = self.chosen.choices(list(self.counts), [8, 8, 6, 3, 1, 1, 0])[0]
-        getattr(self, what)()
-        self.counts[what] += 1
-
-    def append(self) -> None:
-        if self.master is not None:
-            bodies = [b"%d" % (self.sent + n) + bytes(self.chosen.choice([0, 10, 2500])) for n in range(3)]
-            self.sent += 3
-            _send(self.master, *bodies, queue=self.chosen.randrange(2))
-            if self.chosen.random() < 0.2:
-                self.master.snapshot()
-
-    def _follow(self) -> None:
-        """Cut the followers' logs where they differ from the master's."""
-        master = self.master
-        if master is None:
-            return
-        for store in self.stores:
-            if store is not master and store.log_end:
-                common = _common_end(store, master)
-                if common < store.log_end:
-                    store.cut(common)
-                    self.counts["cut"] += 1
-
-    def ship(self) -> None:
-        if self.master is not None:
-            self._follow()
-            for store in self.stores:
-                if store is not self.master:
-                    ship(self.master, store, self.chosen.choice([1, 3000, 1 << 20]), self.chosen.randint(1, 5))
-
-    def confirm(self) -> None:
-        """Confirm what both have flushed, once that includes the epoch's first record."""
-        master = self.master
-        if master is None:
-            return
-        self._follow()
-        for store in self.stores:
-            store._flusher.wait(store.log_end, 10)
-        both = min(store.log_end for store in self.stores)
-        if both > master.epochs[-1].start_offset:
-            for store in self.stores:
-                store.confirmation.advance(both)
-        self.look()
-
-    def checkpoint(self) -> None:
-        self.chosen.choice(self.stores).checkpoint()
-
-    def crash(self) -> None:
-        number = self.chosen.randrange(2)
-        self.stores[number].abandon()
-        self.stores[number] = self._open(number)
-        if self.master is None:
-            self.switch()
-
-    def switch(self) -> None:
-        """Elect one that has everything confirmed: both are in the set, so either does."""
-        if self.master is not None:
-            self.master.stop_writing(LEFT)
-        self.epoch += 1
-        best = max(self.stores, key=lambda store: (store.last_epoch, store.log_end))
-        chosen = best if self.chosen.random() < 0.5 else self.chosen.choice(self.stores)
-        if chosen.log_end >= max(store.confirm_offset for store in self.stores):
-            chosen.begin_writing(self.epoch)
-        else:
-            best.begin_writing(self.epoch)
-
-    def look(self) -> None:
-        """What was read once is read again, on either (I2)."""
-        for store in self.stores:
-            for queue, before in self.read.items():
-                if store.state.topic("orders") is not None:
-                    found = read_bodies(store, "orders", queue)
-                    assert found[: len(before)] == before[: len(found)]
-                    self.read[queue] = max(before, found, key=len)
-
-    def settle(self) -> None:
-        if self.master is None:
-            self.switch()
-        self._follow()
-        assert self.master is not None
-        for store in self.stores:
-            if store is not self.master:
-                ship(self.master, store, 4000)
-        self.confirm()
-        assert_same(*self.stores)
-        for store in self.stores:
-            store.close()
-        again = [self._open(0), self._open(1)]
-        assert_same(*again)
-        for store in again:
-            store.abandon()
-
-
-def _common_end(store: ReplicaStore, master: ReplicaStore) -> int:
-    """Return the end of the part that two logs have in common, from their epochs."""
-    mine, other = ({e.number: e.start_offset for e in each.epochs} for each in (store, master))
-    for number in sorted(mine, reverse=True):
-        if number in other:
-            ends = [
-                min([start for later, start in epochs.items() if later > number], default=each.log_end)
-                for epochs, each in ((mine, store), (other, master))
-            ]
-            return min(ends)
-    return 0
-
-
-def test_replicas_agree_after_any_order_of_events(tmp_path: Path) -> None:
-    total: dict[str, int] = {}
-    for seed in range(60):
-        pair = _Pair(tmp_path / str(seed), seed)
-        try:
-            for _ in range(60):
-                pair.step()
-            pair.settle()
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-        for what, count in pair.counts.items():
-            total[what] = total.get(what, 0) + count
-    assert min(total.values()) > 20, total
-
-
 def test_the_first_record_of_an_epoch_says_that_an_unclean_election_came_before(tmp_path: Path) -> None:
     store = open_replica(tmp_path / "a", CONFIG, FakeClock())
     first = store.begin_writing(1).end
@@ -503,62 +348,4 @@ def test_two_cuts_at_one_offset_keep_both_ends(tmp_path: Path) -> None:
     paths = sorted((tmp_path / "follower").glob("cut-off-*"))
     assert [path.read_bytes() for path in paths] == kept[:2]  # the third one was kept before
     for store in (first, follower):
-        store.abandon()
-
-
-def test_a_cut_that_fails_stops_the_store(tmp_path: Path) -> None:
-    disk = FullDisk()
-    store = open_replica(tmp_path, CONFIG, FakeClock(), disk)
-    store.begin_writing(1)
-    _send(store, b"one")
-    confirm_all(store)
-    confirmed = store.confirm_offset
-    _send(store, b"two")
-    store._flusher.wait(store.log_end, 10)
-    store.stop_writing(LEFT)
-    failures: list[str] = []
-    store.on_failure(failures.append)
-    disk.is_full = True
-    with pytest.raises(StoreFailedError, match="could not be cut off"):
-        store.cut(confirmed)
-    assert len(failures) == 1
-    disk.is_full = False
-    store.close()
-    again = open_replica(tmp_path, CONFIG, FakeClock())
-    assert again.log_end > confirmed
-    again.cut(confirmed)
-    confirm_all(again)
-    assert read_bodies(again, "orders") == [b"one"]
-    again.abandon()
-
-
-class _FullLog(QuickDisk):
-    """A disk that refuses writes to the log while ``is_full``."""
-
-    is_full = False
-
-    def pwrite(self, file: OpenFile, data: memoryview, offset: int) -> int:
-        if self.is_full and file.path.parent.name == "commitlog":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return super().pwrite(file, data, offset)
-
-
-def test_an_epoch_whose_first_write_failed_has_no_record(tmp_path: Path) -> None:
-    disk = _FullLog()
-    master, follower = _master(tmp_path / "a"), open_replica(tmp_path / "b", CONFIG, FakeClock(), disk)
-    _send(master, b"one")
-    ship(master, follower, 5000)
-    master.stop_writing(LEFT)
-    other = open_replica(tmp_path / "c", CONFIG, FakeClock())
-    ship(master, other, 5000)
-    other.begin_writing(3)
-    disk.is_full = True
-    with pytest.raises(DiskFullError):
-        ship(other, follower, 5000)
-    assert follower.last_epoch == 1
-    disk.is_full = False
-    master.begin_writing(2)  # its log is another one
-    ship(master, follower, 5000)
-    assert (follower.last_epoch, [epoch.number for epoch in follower.epochs]) == (2, [1, 2])
-    for store in (master, other, follower):
         store.abandon()

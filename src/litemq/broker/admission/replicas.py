@@ -52,7 +52,8 @@ def too_few_confirmed(store: Store, topic: Topic) -> LiteMQError | None:
 
 def _describe(store: Store, topic: Topic) -> str:
     are = "replica is" if store.in_sync == 1 else "replicas are"
-    return f"{store.in_sync} {are} in sync, and min_in_sync of topic {topic.name!r} is {topic.min_in_sync}"
+    text = f"{store.in_sync} {are} in sync, and min_in_sync of topic {topic.name!r} is {topic.min_in_sync}"
+    return f"{text}; not in sync: {store.not_in_sync}" if store.not_in_sync else text
 
 
 def check_enough_replicas(store: Store, topic: Topic, level: int) -> None:

@@ -10,6 +10,7 @@ from litemq.broker.replication.uninterrupted import uninterrupted
 from litemq.errors import StorageError
 from litemq.net.request_channel import Answer, RequestChannel
 from litemq.proto.wire_pb2 import FetchLogAnswer, FetchLogRequest, FollowLogAnswer, FollowLogRequest, LogEpoch, Opcode
+from litemq.storage.config import with_segment_bytes
 from litemq.storage.log_copy import LogCopy
 
 __all__ = ["CopySession"]
@@ -59,7 +60,8 @@ class CopySession:
         if begun.segment_bytes != self._segment_bytes:
             raise StorageError(
                 f"the segments of the group {self._group} have {begun.segment_bytes} bytes, not "
-                f"{self._segment_bytes}: set storage.file_size = {begun.segment_bytes}"
+                f"{self._segment_bytes}: start this replica with an empty data directory and "
+                f"{with_segment_bytes(begun.segment_bytes)}"
             )
         if begun.begin != copy.end:
             await uninterrupted(partial(copy.begin_again, begun.begin))

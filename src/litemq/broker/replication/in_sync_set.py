@@ -30,12 +30,12 @@ class InSyncSet(NamedTuple):
 
 
 class Shortage(NamedTuple):
-    """Too few members are in sync: ``alive``, of at least ``needed``.
+    """Too few stores are in sync: ``present``, of at least ``needed``.
 
     ``missing`` has the nanoseconds since each missing member had caught up.
     """
 
-    alive: int
+    present: frozenset[StoreId]
     needed: int
     missing: dict[StoreId, int]
 
@@ -175,10 +175,10 @@ class InSyncTracker:
         A newcomer that may replace a missing member counts: the set will have it soon.
         """
         late = self._late(now)
-        alive = len(self.current.members) - len(late) + len(self._newcomers(confirmed, now))
-        if alive >= self._min_in_sync:
+        present = self.current.members.difference(late) | self._newcomers(confirmed, now)
+        if len(present) >= self._min_in_sync:
             return None
-        return Shortage(alive, self._min_in_sync, {store: now - self._caught_up(store) for store in late})
+        return Shortage(present, self._min_in_sync, {store: now - self._caught_up(store) for store in late})
 
     def _late(self, now: int) -> list[StoreId]:
         """Return the members that have not caught up for too long."""

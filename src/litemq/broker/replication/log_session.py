@@ -23,6 +23,7 @@ from litemq.proto.wire_pb2 import (
     Opcode,
     ReportLogRequest,
 )
+from litemq.storage.config import with_segment_bytes
 from litemq.storage.replica_store import GIVE_UP, ReplicaStore
 
 __all__ = ["CopyNeeded", "LogSession", "decoded"]
@@ -122,7 +123,8 @@ class LogSession:
         if begun.segment_bytes != store.segment_bytes:
             raise StorageError(
                 f"the segments of the group {self._group} have {begun.segment_bytes} bytes, not "
-                f"{store.segment_bytes}: set storage.file_size = {begun.segment_bytes}"
+                f"{store.segment_bytes}: start this replica with an empty data directory and "
+                f"{with_segment_bytes(begun.segment_bytes)}"
             )
         gives_up = begun.is_unclean and begun.begin < store.confirm_offset
         both_from = max(begun.begin, begun.log_start, store.log_start)  # both logs have records from here on

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count, pairwise
 from typing import Final, NamedTuple, Protocol
@@ -47,6 +47,7 @@ _MAX_CHUNK_BYTES: Final = 4 << 20
 _MAX_WAIT_MS: Final = 30_000
 _CONFIRM_DELAY_S: Final = 0.005  # the next records have the confirm offset, too
 _BURST_S: Final = 0.1  # of the throttle
+_MAX_NAMED: Final = 8  # replicas in a message
 _LOG = logging.getLogger(__name__)
 
 
@@ -62,10 +63,11 @@ class FollowerProgress(NamedTuple):
 
 
 class ReplicaNames(Protocol):
-    """The names of replicas."""
+    """The replicas of a group."""
 
-    def name_of(self, store_id: bytes) -> str | None:
-        """Return the ``broker_id`` of the replica with ``store_id``, if it is known."""
+    @property
+    def names(self) -> Mapping[bytes, str]:
+        """The ``broker_id`` of each replica that is known, by store id."""
 
 
 class _Session:
@@ -270,6 +272,7 @@ class Shipping:
             return
         shortage = self._in_sync.shortage(self._store.confirm_offset, self._clock.elapsed_ns())
         confirmation = self._store.confirmation
+        confirmation.not_in_sync = self._names_outside(self._in_sync.counted)
         if shortage is not None:
             error = NotEnoughReplicasError(self._describe(shortage))
             if not self._is_short:
@@ -282,13 +285,26 @@ class Shipping:
 
     def _describe(self, shortage: Shortage) -> str:
         now_s = self._clock.wall_ms() / 1000
-        are = "replica of {} is" if shortage.alive == 1 else "replicas of {} are"
-        text = f"{shortage.alive} {are.format(self._group)} in sync, but min_in_sync is {shortage.needed}"
+        alive = len(shortage.present)
+        are = "replica of {} is" if alive == 1 else "replicas of {} are"
+        text = f"{alive} {are.format(self._group)} in sync, but min_in_sync is {shortage.needed}"
+        known = self._names.names if self._names is not None else {}
         for store, lag_ns in shortage.missing.items():
             since = datetime.fromtimestamp(now_s - lag_ns / 1e9, UTC)
-            name = (self._names.name_of(store) if self._names is not None else None) or f"store {store.hex()}"
+            name = known.get(store) or f"store {store.hex()}"
             text += f"; {name} has been missing since {since:%Y-%m-%d %H:%M:%S} UTC"
+        others = self._names_outside(shortage.present.union(shortage.missing))
+        if others:
+            text += f"; {'also ' if shortage.missing else ''}not in sync: {others}"
         return f"{text}. Start the missing replicas, add a replica, or send with durability 'disk'"
+
+    def _names_outside(self, stores: frozenset[bytes]) -> str:
+        """Return the names of the group's replicas without ``stores``; empty: there are none."""
+        known = self._names.names if self._names is not None else {}
+        inside = {known.get(store) for store in stores}  # a wiped replica has two stores for a while
+        names = sorted({name for store, name in known.items() if store not in stores} - inside)
+        more = len(names) - _MAX_NAMED
+        return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
     def propose(self) -> frozenset[bytes] | None:
         """Return the in-sync set that the followers' progress asks for; ``None``: the present one.
@@ -321,6 +337,7 @@ class Shipping:
     def settle(self, current: InSyncSet) -> None:
         """The cluster store has ``current``. See ``InSyncTracker.settled``."""
         self._in_sync.settled(current)
+        self._store.confirmation.not_in_sync = self._names_outside(self._in_sync.counted)
         self.advance()
 
     def _send_confirm(self) -> None:

@@ -10,12 +10,12 @@ import typer
 from litemq.cli.configuration.flags import with_settings
 from litemq.cli.configuration.resolve import ResolvedSetting
 from litemq.cli.configuration.tables import BROKER
-from litemq.cli.connecting import ClientFile, Url, with_client
+from litemq.cli.connecting import ClientFile, Url, client_settings, with_client
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
 from litemq.cli.partial import note_missing
 from litemq.cli.processes.servers import serve_broker
-from litemq.cli.rendering.brokers import BROKER_COLUMNS, broker_row
+from litemq.cli.rendering.brokers import BROKER_COLUMNS, broker_row, no_brokers
 from litemq.cli.rendering.logs import Level
 from litemq.cli.rendering.output import Format, OutputFormat, write_rows
 
@@ -48,6 +48,6 @@ def list_(url: Url = None, config: ClientFile = None, output: Format = OutputFor
         return await mq.admin.brokers()
 
     found = with_client(url, config, use)
-    none = "The NameServer knows no brokers. Start one with: litemq broker"
+    none = no_brokers(client_settings(url, config)[0])
     write_rows([broker_row(each) for each in found], BROKER_COLUMNS, output, none=none)
     note_missing({each.name: each.problem for each in found if each.problem})

@@ -12,10 +12,10 @@ from litemq.cli.connecting import ClientFile, Url, client_settings, with_client
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import Yes
 from litemq.cli.partial import accept_partial, note_missing, note_problems
-from litemq.cli.rendering.brokers import BROKER_COLUMNS, broker_row
+from litemq.cli.rendering.brokers import BROKER_COLUMNS, broker_row, no_brokers
 from litemq.cli.rendering.output import Format, OutputFormat, counted, plain, write_rows, write_value
 from litemq.cli.rendering.replica_losses import NOT_DONE, write_losses, write_recovery
-from litemq.cli.rendering.replicas import REPLICA_COLUMNS, group_value, replica_rows
+from litemq.cli.rendering.replicas import REPLICA_COLUMNS, cut_off_notes, group_value, replica_rows
 from litemq.errors import InvalidArgumentError, LiteMQError
 
 if TYPE_CHECKING:
@@ -82,10 +82,11 @@ def status(url: Url = None, config: ClientFile = None, output: Format = OutputFo
         return
     write_rows(facts["nameservers"], ["nameserver", "state", "brokers"], output, none="memory:// has no NameServers.")
     sys.stdout.write("\n")
-    write_rows(facts["brokers"], BROKER_COLUMNS, output, none="There are no brokers. Start one with: litemq broker")
+    write_rows(facts["brokers"], BROKER_COLUMNS, output, none=no_brokers(address))
     if facts["replica_groups"]:
         sys.stdout.write("\n")
         write_rows(replica_rows(facts["replica_groups"]), REPLICA_COLUMNS, output, none="")
+        sys.stdout.write(cut_off_notes(facts["replica_groups"]))
     if "topics" in facts:
         sys.stdout.write(
             f"\n{counted(facts['topics'], 'topic')} with {counted(facts['queues'], 'queue')}, "

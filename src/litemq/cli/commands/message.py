@@ -23,7 +23,7 @@ from litemq.cli.partial import accept_partial, partial_accepted
 from litemq.cli.rendering.exit_codes import EXIT_NOT_FOUND
 from litemq.cli.rendering.messages import as_value, receipt_as_value, write_message
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_value
-from litemq.cli.waiting import noting_outages
+from litemq.cli.waiting import noting_waits
 from litemq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def send(
     wait = None if delay is None else seconds(delay, "--delay")
 
     async def use(mq: AsyncClient) -> SendReceipt:
-        async with noting_outages(mq):
+        async with noting_waits(mq):
             return await mq.send(
                 topic,
                 content,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,6 +13,8 @@ from typing import Annotated, Final
 import typer
 
 from litemq.cli.configuration.kinds import parse_duration
+from litemq.cli.configuration.resolve import build, resolve
+from litemq.cli.configuration.tables import BROKER
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
 from litemq.cli.processes.supervision import Child, supervise
@@ -117,14 +121,15 @@ def up(
         "auto_create_topics": True,
         "shutdown_timeout_ms": shutdown_timeout,
     }
+    group = count_replicas(data, replicas, brokers)
+    if group > 1:
+        own = replica_settings(data, group, port, nameserver_port)
+        broker |= {"replicas": group, "experimental": experimental or None}
+        _check_broker(broker)
+    else:
+        own = broker_settings(data, count_brokers(data, brokers), port, nameserver_port)
     lock = _lock(data)
     try:
-        group = count_replicas(data, replicas, brokers)
-        if group > 1:
-            own = replica_settings(data, group, port, nameserver_port)
-            broker |= {"replicas": group, "experimental": experimental or None}
-        else:
-            own = broker_settings(data, count_brokers(data, brokers), port, nameserver_port)
         start = [partial(Child, "NameServer", "nameserver", log_level, nameserver)]
         start += [partial(Child, name, "broker", log_level, broker | settings) for name, settings in own.items()]
         supervise(
@@ -141,6 +146,12 @@ def up(
         ) from None
     finally:
         lock.release()
+
+
+def _check_broker(flags: Mapping[str, object]) -> None:
+    """Raise before a directory is made or a port opened, such as without ``--experimental``."""
+    file = os.environ.get(BROKER.file_variable)
+    build(BROKER, resolve(BROKER, flags=flags, environment=os.environ, file=Path(file) if file else None))
 
 
 def _lock(data: Path) -> DirectoryLock:

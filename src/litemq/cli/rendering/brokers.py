@@ -9,7 +9,7 @@ from litemq.cli.rendering.messages import format_time
 if TYPE_CHECKING:
     from litemq.client.engine.engine import BrokerInfo
 
-__all__ = ["BROKER_COLUMNS", "broker_row"]
+__all__ = ["BROKER_COLUMNS", "broker_row", "no_brokers"]
 
 BROKER_COLUMNS: Final = ("broker", "address", "state", "topics", "started_at", "software")
 
@@ -26,6 +26,15 @@ def broker_row(broker: BrokerInfo) -> dict[str, object]:
         "heard_ms_ago": broker.heard_ms_ago,
         "problem": broker.problem,
     }
+
+
+def no_brokers(url: str) -> str:
+    """Return the output for a cluster at ``url`` that has no brokers."""
+    if not url.startswith("litemq://"):
+        return "There are no brokers."
+    from litemq.client.addresses import broker_advice, parse_addresses
+
+    return f"There are no brokers: {broker_advice(parse_addresses(url))}."
 
 
 def _state(broker: BrokerInfo) -> str:

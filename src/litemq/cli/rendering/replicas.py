@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from litemq.cli.rendering.messages import format_time
+
 if TYPE_CHECKING:
     from litemq.client.engine.replicas import ReplicaGroupInfo, ReplicaInfo
 
-__all__ = ["REPLICA_COLUMNS", "group_value", "replica_rows"]
+__all__ = ["REPLICA_COLUMNS", "cut_off_notes", "group_value", "replica_rows"]
 
 REPLICA_COLUMNS: Final = ("group", "epoch", "replica", "address", "role", "state", "log_end", "lag", "bytes_cut")
 
@@ -34,6 +36,17 @@ def replica_rows(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, object]]
     ]
 
 
+def cut_off_notes(groups: Iterable[Mapping[str, Any]]) -> str:
+    """Return what to do with the parts of logs that were cut off, of the values of groups."""
+    return "".join(
+        f"{replica['replica']} keeps {replica['bytes_cut']} bytes that its masters lacked, in files cut-off-… in its "
+        f"data directory; the last is of {replica['cut_at']}. When you have checked them, delete the files.\n"
+        for group in groups
+        for replica in group["replicas"]
+        if replica["bytes_cut"]
+    )
+
+
 def _replica(replica: ReplicaInfo) -> dict[str, object]:
     return {
         "replica": replica.broker_id,
@@ -44,6 +57,7 @@ def _replica(replica: ReplicaInfo) -> dict[str, object]:
         "damaged_stretches": replica.damaged_stretches,
         "lag": replica.lag,
         "bytes_cut": replica.bytes_cut,
+        "cut_at": format_time(replica.cut_at) if replica.cut_at else "",
     }
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from litemq.client.addresses import broker_advice
 from litemq.client.cluster.connections import BrokerConnections
 from litemq.client.cluster.nameservers import NameServers
 from litemq.client.cluster.replica_views import describe_outage
@@ -93,7 +94,7 @@ class BrokerContacts:
             return GroupUnavailableError("; ".join(self._connections.outages.values()))
         return NoRouteError(
             f"no broker is alive (NameServer {self._nameservers.description}): "
-            "start one with `litemq broker`, or all with `litemq up`"
+            f"{broker_advice(self._nameservers.addresses)}"
         )
 
     async def missing(self, brokers: Sequence[str], states: Sequence[BrokerState] | None) -> dict[str, str]:

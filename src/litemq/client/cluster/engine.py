@@ -172,6 +172,9 @@ class ClusterEngine:
     async def flush(self, within: float | None = None) -> None:
         await self._sending.flush(within)
 
+    def refusals(self) -> dict[str, str]:
+        return self._sending.refusals()
+
     # Brokers and groups ---------------------------------------------------------------------------
 
     async def brokers(self) -> list[BrokerInfo]:

@@ -42,6 +42,7 @@ class NameServers:
     def __init__(self, addresses: Sequence[tuple[str, int]], connect: Connect, config: ClientConfig) -> None:
         in_turn = cycle(addresses)
         self._tries = len(addresses)
+        self.addresses = tuple(addresses)
         self.description = ", ".join(f"{host}:{port}" for host, port in addresses)
         self._connection = BrokerConnection(
             f"the NameServer ({self.description})", lambda: next(in_turn), connect, config

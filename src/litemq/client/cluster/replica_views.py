@@ -50,6 +50,7 @@ def describe_members(
             None if log_end is None else max(0, log_end - each.log_end),
             each.bytes_cut,
             each.problem,
+            each.cut_at_ms,
         )
         for each in replicas
     )

@@ -192,6 +192,10 @@ class Engine(Protocol):
         """Wait until every message taken so far is stored or has failed."""
         ...
 
+    def refusals(self) -> dict[str, str]:
+        """Return why brokers refuse messages that are sent again, by broker."""
+        ...
+
     # Reading
 
     async def route(self, topic: str, *, create: bool = False) -> Route:

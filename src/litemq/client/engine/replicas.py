@@ -24,6 +24,7 @@ class ReplicaInfo(NamedTuple):
     lag: int | None  # bytes of the master's log that it lacks, by the last reports; None: there is no master
     bytes_cut: int  # of its log that its masters lacked, kept in files cut-off-…
     problem: str = ""  # why it cannot write or follow; empty: it can
+    cut_at: int = 0  # ms since 1970, of the last cut of ``bytes_cut``; 0: there was none
 
 
 class MasterSwitch(NamedTuple):
@@ -74,14 +75,26 @@ class ReplicaGroupInfo(NamedTuple):
         return next((each for each in self.replicas if each.is_master), None)
 
     @property
+    def outage(self) -> str:
+        """Why no replica serves clients; empty: the master does."""
+        if self.facts_lost:
+            return f"facts lost: run `litemq cluster recover {self.name}`"
+        master = self.master
+        if master is None:
+            return f"it has no master: {self.obstacle or 'the election is in progress'}"
+        if not master.alive:
+            return f"{_silence(master)}: another replica takes over when its lease as the master has ended"
+        return ""
+
+    @property
     def problems(self) -> list[str]:
         """What is wrong, as sentences."""
+        found = [self.outage] if self.outage else []
         if self.facts_lost:
-            return [f"facts lost: run `litemq cluster recover {self.name}`"]
-        found = [] if self.master else [f"it has no master: {self.obstacle or 'the election is in progress'}"]
+            return found
         for each in self.replicas:
             if not each.alive:
-                found.append(f"{each.broker_id} has not reported for {each.heard_ms_ago / 1000:.1f} s")
+                found += [] if each.is_master else [_silence(each)]
             elif not each.in_sync and self.in_sync:
                 found.append(f"{each.broker_id} is not in sync")
             if each.alive and each.problem:
@@ -101,3 +114,7 @@ class ReplicaGroupInfo(NamedTuple):
                 f"{alive} of {self.min_in_sync} required replicas {are} in sync and alive: nothing is confirmed"
             )
         return [*found, *self.warnings]
+
+
+def _silence(replica: ReplicaInfo) -> str:
+    return f"{replica.broker_id} has not reported for {replica.heard_ms_ago / 1000:.1f} s"

@@ -373,6 +373,14 @@ class Client(SyncApp):
         """
         self._thread.run(self._wrapped.flush())
 
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Why brokers refuse messages at the moment, by broker.
+
+        The client sends them again, for up to ``delivery_timeout_ms``. Empty: no broker does.
+        """
+        return self._wrapped.refusals
+
     def serializer(self, topic: str, serializer: Serializer) -> None:
         """Set the serializer of a topic, for messages sent and received from now on.
 

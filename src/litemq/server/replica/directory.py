@@ -15,6 +15,7 @@ from litemq.errors import CorruptStoreError, IncompleteCopyError, StorageError
 from litemq.net.request_channel import RequestChannel
 from litemq.server.broker_config import BrokerConfig
 from litemq.server.broker_setup import close_store, store_config
+from litemq.server.replica.cut_off_files import CutOffFiles
 from litemq.storage.files.disk import Disk
 from litemq.storage.log.log_directory import COPY_MARKER
 from litemq.storage.log.repair import Stretch
@@ -46,15 +47,7 @@ class ReplicaDirectory:
         self.store: ReplicaStore | None = None
         self.store_id = b""
         self.cannot_open = False
-        self._cut_before = 0
-
-    @property
-    def bytes_cut(self) -> int:
-        """The size of what was cut off the log, and is kept in files ``cut-off-…``."""
-        return self._cut_before + (self.store.bytes_cut if self.store is not None else 0)
-
-    def _count_cut(self) -> None:
-        self._cut_before = sum(path.stat().st_size for path in self._path.glob("cut-off-*"))
+        self.cut_off = CutOffFiles(self._path)
 
     @property
     def is_closed(self) -> bool:
@@ -83,7 +76,7 @@ class ReplicaDirectory:
         else:
             store.on_failure(self._on_failure)
             self.store_id, self.store, self.cannot_open = store.store_id, store, False
-        self._count_cut()
+        self.cut_off.count()
 
     def _open_log(self) -> bool:
         """Open the log alone, for its repair; return whether it is damaged."""
@@ -116,7 +109,7 @@ class ReplicaDirectory:
 
         try:
             await uninterrupted(begin)
-            self._count_cut()
+            self.cut_off.count()
             is_complete = await self._copy(copies[0], channel)
         finally:
             for copy in copies:

@@ -10,6 +10,7 @@ from litemq.broker.replication.log_session import LogSession
 from litemq.errors import (
     ConnectionLostError,
     CorruptStoreError,
+    DiskFullError,
     LiteMQError,
     LogDivergedError,
     NotMasterError,
@@ -110,11 +111,11 @@ class FollowerRole:
 
     def _log_failure(self, error: LiteMQError) -> None:
         """Log a failure once, not at every try; again if it is not over with the next election."""
-        failure = str(error)
+        failure = f"{error}: free disk space" if isinstance(error, DiskFullError) else str(error)
         self._repeats = self._repeats + 1 if failure == self._logged else 0
         is_expected = isinstance(error, (ConnectionLostError, NotMasterError)) and self._repeats < _EXPECTED_REPEATS
         if failure != self._logged or self._repeats == _EXPECTED_REPEATS:
             level = logging.INFO if is_expected else logging.WARNING
-            _LOG.log(level, "does not follow the master at %s:%d, retrying: %s", *self._address, error)
+            _LOG.log(level, "does not follow the master at %s:%d, retrying: %s", *self._address, failure)
         self._logged = failure
         self._problem = "" if is_expected else f"it does not follow the master: {failure}"

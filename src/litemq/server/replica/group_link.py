@@ -101,10 +101,10 @@ class GroupLink:
         assert self.view is not None  # noqa: S101  it was set before the event
         return self.view
 
-    def name_of(self, store_id: bytes) -> str | None:
-        """Return the ``broker_id`` of a replica that a NameServer knows."""
-        replicas = self.view.replicas if self.view is not None else ()
-        return next((each.broker_id for each in replicas if each.store_id == store_id), None)
+    @property
+    def names(self) -> dict[bytes, str]:
+        """The ``broker_id`` of each replica that a NameServer knows, by store id."""
+        return {each.store_id: each.broker_id for each in (self.view.replicas if self.view is not None else ())}
 
     async def renew(self, request: RenewMasterRequest) -> int:
         """Renew the master's lease at any NameServer; return its length in ms."""

@@ -167,6 +167,7 @@ class _Replica:
     async def run(self, stop: asyncio.Event) -> None:
         """Take one role after another until ``stop`` is set, or the store fails."""
         link, trimming = asyncio.create_task(self._link.run()), asyncio.create_task(trim_heap_regularly())
+        counting = asyncio.create_task(self.directory.cut_off.recount())
         roles = asyncio.create_task(self._take_roles())
         repairs = asyncio.create_task(self._repairs.run())
         ends = [asyncio.create_task(stop.wait()), asyncio.create_task(self._failed.wait())]
@@ -178,7 +179,7 @@ class _Replica:
                 await self._follower.leave()
             await _ended(roles)  # first: a master needs the link to release its lease
             await self._link.report_stop()
-            for task in (*ends, repairs, trimming, link):
+            for task in (*ends, repairs, trimming, counting, link):
                 await _ended(task)
             self._stretches.close()
         for task in (roles, link, repairs):
@@ -283,7 +284,8 @@ class _Replica:
             damaged_stretches=self._repairs.damaged_stretches,
             cannot_open=self.directory.cannot_open,
             confirm=store.confirm_offset if store is not None else 0,
-            bytes_cut=self.directory.bytes_cut,
+            bytes_cut=self.directory.cut_off.size,
+            cut_at_ms=self.directory.cut_off.latest_ms,
             flushed=store.flushed_offset if store is not None else 0,
             problem=self._problem[:MAX_PROBLEM_CHARS],
         )
@@ -293,7 +295,8 @@ class _Replica:
         """Why this replica cannot write or follow; empty: it can."""
         follows = self._follower.problem if self._follower is not None else ""
         store = self.directory.store
-        return follows or (store.disk_refusal if store is not None else "")
+        disk = store.disk_refusal if store is not None else ""
+        return "; ".join(filter(None, (disk, follows)))  # a full disk may be why it does not follow
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:

@@ -69,6 +69,7 @@ class GroupConfirmation(Confirmation):
         self._replica_refusal: LiteMQError | None = None  # for those of ``when_replicated``
         self._advanced = threading.Condition()
         self.in_sync = 1  # replicas in the in-sync set
+        self.not_in_sync = ""  # the names of the group's other replicas
         self._received = 0  # by the whole set
         self.acked_received = 0  # of it, the offset up to which a waiter relies on it
         self._receivers: list[tuple[int, int, OnFlushed]] = []  # of ``when_received``

@@ -20,6 +20,7 @@ from litemq.format.batches.check import find_faults
 from litemq.format.batches.scan import ScanStop, scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
+from litemq.storage.config import with_segment_bytes
 from litemq.storage.files.disk import Disk
 from litemq.storage.log.epochs import find_epochs
 from litemq.storage.log.reader import is_record_at, possible_records
@@ -52,7 +53,7 @@ def find_segments(disk: Disk, directory: Path, segment_bytes: int) -> list[Segme
             if other == one + size:
                 raise StorageError(
                     f"{directory}: its segments have {size} bytes, not {segment_bytes}, and the size cannot be "
-                    f"changed: set storage.file_size = {size}"
+                    f"changed: start the broker with {with_segment_bytes(size)}"
                 )
             reason = f"the segment is missing; the next segment is {other:020d}"
             raise CorruptStoreError(str(directory), one + segment_bytes, reason)

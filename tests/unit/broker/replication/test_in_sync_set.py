@@ -88,19 +88,19 @@ def test_a_member_that_keeps_up_under_load_is_not_late() -> None:
 def test_members_are_missing_if_too_few_are_in_sync() -> None:
     tracker = _tracker(A, B, C)
     assert tracker.shortage(100, 2_000) is None
-    assert tracker.shortage(100, 2_001) == Shortage(1, 2, {B: 2_001, C: 2_001})
+    assert tracker.shortage(100, 2_001) == Shortage(frozenset({A}), 2, {B: 2_001, C: 2_001})
     tracker.connected(B, 1, log_end=300, now=2_500)
     assert tracker.shortage(100, 2_500) is not None
     tracker.reported(B, 1, 300, 300, log_end=300, now=3_000)
     assert tracker.shortage(100, 3_000) is None  # C is late, but the set can do without it
-    assert tracker.shortage(100, 5_001) == Shortage(1, 2, {B: 2_001, C: 5_001})
+    assert tracker.shortage(100, 5_001) == Shortage(frozenset({A}), 2, {B: 2_001, C: 5_001})
 
 
 def test_a_newcomer_that_may_join_ends_the_shortage() -> None:
     tracker = _tracker(A, B)
     tracker.connected(C, 1, log_end=300, now=0)
     tracker.reported(C, 1, 300, 200, log_end=300, now=5_000)
-    assert tracker.shortage(300, 5_000) == Shortage(1, 2, {B: 5_000})
+    assert tracker.shortage(300, 5_000) == Shortage(frozenset({A}), 2, {B: 5_000})
     tracker.reported(C, 1, 300, 300, log_end=300, now=5_000)
     assert tracker.shortage(300, 5_000) is None
 
@@ -115,11 +115,11 @@ def test_a_follower_that_is_silent_does_not_join() -> None:
     tracker.settled(InSyncSet(frozenset({A, C}), 2))
     assert tracker.wanted(300, 2_000) == frozenset({A, B, C})
     assert tracker.wanted(300, 2_001) is None
-    assert tracker.shortage(300, 2_001) == Shortage(1, 2, {C: 2_001})
+    assert tracker.shortage(300, 2_001) == Shortage(frozenset({A}), 2, {C: 2_001})
 
 
 def test_a_set_that_is_smaller_than_the_minimum_is_short_of_members() -> None:
-    assert _tracker(A).shortage(100, 0) == Shortage(1, 2, {})
+    assert _tracker(A).shortage(100, 0) == Shortage(frozenset({A}), 2, {})
     assert _tracker(A, min_in_sync=1).shortage(100, 5_000) is None
 
 

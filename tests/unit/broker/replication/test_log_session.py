@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from litemq.clock import SystemClock
 from litemq.errors import (
     LogDivergedError,
     NotMasterError,
+    StorageError,
 )
 from litemq.storage.log_copy import LogCopy
 from litemq.storage.replica_store import ReplicaStore
@@ -69,6 +71,18 @@ async def test_a_follower_refuses_a_master_that_was_replaced(tmp_path: Path) -> 
         with pytest.raises(NotMasterError, match="replaced"):
             await old.follow(c)
     close_stores(a, b, c)
+
+
+@on_loop
+async def test_segments_of_another_size_need_an_empty_directory(tmp_path: Path) -> None:
+    [a] = open_stores(tmp_path, "a")
+    size = CONFIG.segment_bytes
+    [b] = open_stores(tmp_path, "b", config=replace(CONFIG, segment_bytes=2 * size))
+    async with serving(a, [b]) as master:
+        said = rf"have {size} bytes, not {2 * size}: start .* an empty data directory and `--file-size {size}` \("
+        with pytest.raises(StorageError, match=said):
+            await master.follow(b)
+    close_stores(a, b)
 
 
 @on_loop

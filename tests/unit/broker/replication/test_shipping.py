@@ -363,11 +363,8 @@ async def test_a_copy_starts_where_the_log_does_or_continues(tmp_path: Path) -> 
 
 
 class _Names:
-    def __init__(self, known: dict[bytes, str]) -> None:
-        self._known = known
-
-    def name_of(self, store_id: bytes) -> str | None:
-        return self._known.get(store_id)
+    def __init__(self, names: dict[bytes, str]) -> None:
+        self.names = names
 
 
 @on_loop
@@ -381,7 +378,25 @@ async def test_a_shortage_names_the_missing_replicas(tmp_path: Path) -> None:
         assert said.startswith("1 replica of orders is in sync, but min_in_sync is 2; ")
         assert "; node-2 has been missing since " in said
         assert f"; store {c.store_id.hex()} has been missing since " in said  # no NameServer knows it
+        assert "not in sync:" not in said
     close_stores(a, b, c)
+
+
+@on_loop
+async def test_a_shortage_names_the_replicas_outside_of_the_set(tmp_path: Path) -> None:
+    a, b = open_stores(tmp_path, "a", "b")
+    clock = FakeClock()
+    names = {a.store_id: "node-1", b.store_id: "node-2", b"3" * 16: "node-3", b"b" * 16: "node-2", b"4" * 16: "node-4"}
+    async with serving(a, [b], clock=clock, names=_Names(names)) as master:
+        clock.advance(3)
+        master.shipping.check_replicas()
+        assert "; node-2 has been missing since " in str(a.replica_refusal)
+        assert "; also not in sync: node-3, node-4. Start the missing" in str(a.replica_refusal)
+        assert a.not_in_sync == "node-3, node-4"
+        names.update({bytes([number] * 16): f"old-{number}" for number in range(9)})
+        master.shipping.check_replicas()
+        assert "node-3, node-4, old-0, old-1, old-2, old-3, old-4, old-5 and 3 more. " in str(a.replica_refusal)
+    close_stores(a, b)
 
 
 @on_loop

@@ -28,6 +28,7 @@ from support.on_loop import on_loop
 class _NameServers:
     """A fake of the NameServers: brokers, and the routes of some topics."""
 
+    addresses = (("nameservers", 1),)
     description = "nameservers:1"
 
     def __init__(self, *brokers: str, down: str = "") -> None:
@@ -155,7 +156,7 @@ async def test_a_survey_without_any_answer_is_refused() -> None:
     routes, _, _ = _routes(_NameServers("a", down="a"))
     with pytest.raises(NoRouteError, match=r"broker a does not answer \(refused within 1 s; silent for 0 s\)"):
         await routes.survey()
-    with pytest.raises(NoRouteError, match="no broker is alive"):
+    with pytest.raises(NoRouteError, match=r"no broker is alive .* `litemq broker --nameserver nameservers:1`"):
         await _routes(_NameServers())[0].survey()
 
 

@@ -22,6 +22,9 @@ def test_each_problem_is_a_sentence() -> None:
     assert _group(_replica("a", is_master=True), _replica("b", alive=False), _replica("c")).problems == [
         "b has not reported for 2.5 s"
     ]
+    assert _group(_replica("a", is_master=True, alive=False), _replica("b"), _replica("c")).problems == [
+        "a has not reported for 2.5 s: another replica takes over when its lease as the master has ended"
+    ]
     assert _group(_replica("a", is_master=True), _replica("b", in_sync=False), _replica("c")).problems == [
         "b is not in sync"
     ]

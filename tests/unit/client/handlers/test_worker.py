@@ -1,56 +1,21 @@
-"""Workers: concurrency, batches, time limits and shutdown."""
+"""Workers: concurrency, batches, failures, time limits and options."""
 
 import asyncio
-import logging
-import os
-import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from litemq import AsyncClient, Client, FailureLimits, Message, OutgoingMessage, Plugin, Retry
+from litemq import AsyncClient, Client, FailureLimits, Message, Plugin, Retry
 from litemq.client.config import ConsumeMode
 from litemq.client.handlers import call as handler_call
-from litemq.client.handlers import runner
-from litemq.client.handlers.breaker import HandlerBreaker, HandlerState
 from litemq.client.handlers.subscription import HandlerOptions
 from litemq.client.sync.messages import SyncMessage
 from litemq.errors import HandlerStuckError, InvalidArgumentError
 from support.waiting import HANG_S, eventually
-
-
-def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """And end it where it hangs."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(HANG_S):
-            await test()
-
-    asyncio.run(bounded())
-
-
-async def send(mq: AsyncClient, count: int, topic: str = "orders") -> None:
-    await mq.send_batch(topic, [OutgoingMessage(b"%d" % number, ordering_key="k") for number in range(count)])
-
-
-async def left(mq: AsyncClient, wait: float = HANG_S) -> list[int]:
-    """Wait for all messages that are not done."""
-    return sorted(int(message.body) for message in await mq.receive("orders", group_id="g", wait=wait))
-
-
-@asynccontextmanager
-async def running(mq: AsyncClient, **how: Any) -> AsyncIterator["asyncio.Task[None]"]:
-    """``mq.run``, cancelled at the end if it still runs."""
-    task = asyncio.get_running_loop().create_task(mq.run(**how))
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+from support.workers import left, run, running, send
 
 
 @pytest.mark.parametrize("declared", [None, 3])
@@ -312,209 +277,6 @@ def test_threads_that_hang_wear_the_process_out(monkeypatch: pytest.MonkeyPatch,
         run(test)
     finally:
         release.set()
-
-
-# The breaker --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Events in order: the states of the breaker, and the calls of the handler."""
-    events: list[str] = []
-
-    class Noting(HandlerBreaker):
-        def _enter(self, state: HandlerState) -> None:
-            events.append(state.value)
-            super()._enter(state)
-
-    monkeypatch.setattr(runner, "HandlerBreaker", Noting)
-    return events
-
-
-def test_a_handler_that_mostly_fails_pauses_and_is_tried_with_one(events: list[str]) -> None:
-    async def test() -> None:
-        async with AsyncClient("memory://") as mq:
-            limits = FailureLimits(least_calls=5, pause=0.4)
-
-            @mq.subscriber("orders", group_id="g", mode="lease", concurrency=1, breaker=limits, delays=[3600])
-            async def handle(message: Message) -> None:
-                events.append("call")
-                if events.count("call") <= 6:  # five, and the one that probes
-                    raise ConnectionError("the database is down")
-
-            await send(mq, 20)
-            async with running(mq):
-                await eventually(lambda: events.count("call") == 20)
-            assert events == [
-                *["call"] * 5,
-                *["paused", "probing", "call"],
-                *["paused", "probing", "call"],
-                *["running", *["call"] * 13],
-            ]
-
-    run(test)
-
-
-def test_a_handler_that_waits_for_messages_pauses_too(events: list[str]) -> None:
-    async def test() -> None:
-        async with AsyncClient("memory://") as mq:
-
-            @mq.subscriber(
-                "orders",
-                group_id="g",
-                mode="lease",
-                concurrency=3,
-                breaker=FailureLimits(least_calls=2, pause=0.4),
-                delays=[3600],
-            )
-            async def handle(message: Message) -> None:
-                events.append("call")
-                await asyncio.sleep(0.05)  # by then one place waits for a message
-                raise ConnectionError("the database is down")
-
-            async with running(mq):
-                await send(mq, 2)
-                await eventually(lambda: "paused" in events)
-                await send(mq, 2)
-                await eventually(lambda: events.count("call") >= 3)
-            assert events[:5] == ["call", "call", "paused", "probing", "call"]
-
-    run(test)
-
-
-def test_errors_of_the_message_do_not_pause_a_handler() -> None:
-    async def test() -> None:
-        async with AsyncClient("memory://") as mq:
-            calls = 0
-
-            @mq.subscriber(
-                "orders",
-                group_id="g",
-                mode="lease",
-                breaker=FailureLimits(least_calls=2, pause=3600),
-                throws=(KeyError,),
-            )
-            async def handle(message: Message) -> None:
-                nonlocal calls
-                calls += 1
-                raise KeyError("of no use")
-
-            await send(mq, 30)
-            async with running(mq):
-                await eventually(lambda: calls == 30)
-
-    run(test)
-
-
-# Stopping -----------------------------------------------------------------------------------------
-
-
-def test_the_first_signal_lets_what_runs_finish(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "litemq.client.handlers.worker")
-
-    async def test() -> None:
-        async with AsyncClient("memory://") as mq:
-            begun, heard, seen = asyncio.Event(), asyncio.Event(), []
-
-            @mq.subscriber("orders", group_id="g")
-            async def handle(message: Message) -> None:
-                begun.set()
-                await heard.wait()
-                seen.append(int(message.body))
-
-            await send(mq, 5)
-            async with running(mq, shutdown_timeout=3600) as task:
-                await begun.wait()
-                os.kill(os.getpid(), signal.SIGTERM)
-                await eventually(lambda: "stopping" in caplog.text)
-                assert not task.done()
-                heard.set()
-                await task
-            assert seen == [0]
-            assert await left(mq) == [1, 2, 3, 4]
-
-    run(test)
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_what_does_not_finish_in_time_or_before_the_second_signal_is_given_back(again: bool) -> None:
-    async def test() -> None:
-        async with AsyncClient("memory://") as mq:
-            begun, cancelled = asyncio.Event(), asyncio.Event()
-
-            @mq.subscriber("orders", group_id="g")
-            async def handle(message: Message) -> None:
-                begun.set()
-                try:
-                    await asyncio.sleep(3600)
-                finally:
-                    cancelled.set()
-
-            await send(mq, 2)
-            async with running(mq, shutdown_timeout=3600 if again else 0.05) as task:
-                await begun.wait()
-                os.kill(os.getpid(), signal.SIGINT)
-                if again:
-                    await asyncio.sleep(0.05)
-                    assert not cancelled.is_set()
-                    os.kill(os.getpid(), signal.SIGTERM)
-                await task
-            assert cancelled.is_set()
-            assert await left(mq) == [0, 1]
-
-    run(test)
-
-
-def test_a_thread_that_does_not_finish_does_not_keep_it_from_ending() -> None:
-    release = threading.Event()
-
-    async def test() -> None:
-        async with AsyncClient("memory://") as mq:
-            begun = threading.Event()
-
-            @mq.subscriber("orders", group_id="g")
-            def handle(message: Message) -> None:
-                begun.set()
-                release.wait()
-
-            await send(mq, 1)
-            async with running(mq, shutdown_timeout=0.05) as task:
-                await eventually(begun.is_set)
-                os.kill(os.getpid(), signal.SIGTERM)
-                await task
-            assert await left(mq) == [0]
-
-    try:
-        run(test)
-    finally:
-        release.set()
-
-
-def test_a_signal_stops_a_synchronous_client_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Client("memory://") as mq:
-        seen: list[bytes] = []
-        stopped = threading.Event()
-        soon = mq._thread.call_soon
-
-        def call_and_record(function: Callable[[], None]) -> None:
-            soon(function)
-            stopped.set()
-
-        monkeypatch.setattr(mq._thread, "call_soon", call_and_record)
-
-        @mq.subscriber("orders", group_id="g")
-        def handle(message: SyncMessage) -> None:
-            os.kill(os.getpid(), signal.SIGTERM)
-            assert stopped.wait(HANG_S)  # by the main thread
-            mq.send("seen", message.body)
-            seen.append(message.body)
-
-        mq.send_batch("orders", [OutgoingMessage(b"%d" % number, ordering_key="k") for number in range(3)])
-        before = signal.getsignal(signal.SIGTERM)
-        mq.run()
-        assert signal.getsignal(signal.SIGTERM) is before
-        assert seen == [b"0"]
-        assert [message.body for message in mq.receive("orders", group_id="g", wait=HANG_S)] == [b"1", b"2"]
 
 
 # Invalid options ----------------------------------------------------------------------------------

@@ -52,12 +52,12 @@ async def test_a_master_that_stays_away_becomes_a_problem(
 @on_loop
 async def test_a_full_disk_is_a_problem_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_args: object, **_options: object) -> Peer:
-        raise DiskFullError("the disk is full")
+        raise DiskFullError("no space left for 8 bytes of log")
 
     monkeypatch.setattr(Peer, "connect", fail)
     role = _role(tmp_path)
     running = asyncio.create_task(role.run())
     await eventually(lambda: role.problem)
-    assert role.problem == "it does not follow the master: the disk is full"
+    assert role.problem == "it does not follow the master: no space left for 8 bytes of log: free disk space"
     running.cancel()
     await asyncio.wait([running])

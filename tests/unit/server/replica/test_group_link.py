@@ -63,10 +63,9 @@ async def test_another_nameserver_renews_the_lease(failure: LiteMQError | None) 
 
 def test_replicas_are_named_by_the_last_view() -> None:
     link = GroupLink([("h", 1)], ReplicaReport)
-    assert link.name_of(b"a" * 16) is None
+    assert link.names == {}
     link.view = ReplicaGroup(replicas=[ReplicaFacts(store_id=b"a" * 16, broker_id="node-1")])
-    assert link.name_of(b"a" * 16) == "node-1"
-    assert link.name_of(b"b" * 16) is None
+    assert link.names == {b"a" * 16: "node-1"}
 
 
 @on_loop

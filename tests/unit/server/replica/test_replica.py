@@ -7,19 +7,24 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from litemq import AsyncClient
+from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.client.cluster.engine import ClusterEngine
+from litemq.clock import SystemClock
 from litemq.errors import NotMasterError, ProtocolError, TopicNotFoundError, UnsupportedFeatureError
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import ListTopicsRequest, Opcode, PullRequest, SendRequest
 from litemq.server.broker import run_broker
 from litemq.server.broker_config import BrokerConfig
+from litemq.server.replica import replica as replica_module
 from litemq.server.replica.hand_over import HandOver
 from litemq.server.replica.replica import _Role
+from litemq.storage.files.disk import DISK
 from support.name_processes import running_nameserver
 from support.on_loop import on_loop
 from support.replica_views import master_of, wait_master
@@ -233,3 +238,16 @@ def test_a_follower_keeps_its_master_while_a_nameserver_does_not_know_the_addres
     assert follower._replace(address=("h", 2)).replaces(follower)
     assert waiting._replace(epoch=3).replaces(follower)
     assert waiting.replaces(_Role(2, is_master=True, address=None))
+
+
+@on_loop
+async def test_a_full_disk_is_reported_before_its_consequence(tmp_path: Path) -> None:
+    config = BrokerConfig(data_path=str(tmp_path), replicas=3, nameservers=("127.0.0.1:1",), experimental=True)
+    replica: Any = replica_module._Replica(config, BrokerClock(SystemClock()), lambda _epoch: None, DISK)
+    assert replica._problem == ""
+    replica._follower = SimpleNamespace(problem="it does not follow")
+    assert replica._problem == "it does not follow"
+    replica.directory.store = SimpleNamespace(disk_refusal="the disk is full: free disk space")
+    assert replica._problem == "the disk is full: free disk space; it does not follow"
+    replica._follower = None
+    assert replica._problem == "the disk is full: free disk space"

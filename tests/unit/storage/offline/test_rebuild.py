@@ -129,7 +129,7 @@ def test_a_missing_first_segment_is_reported(directory: Path) -> None:
     assert [finding.offset for finding in verify_directory(directory).findings][:1] == [0]
     with pytest.raises(CorruptStoreError, match="the segment is missing"):
         DiskStore(directory, CONFIG, FakeClock())
-    with pytest.raises(StorageError, match="cannot be changed"):
+    with pytest.raises(StorageError, match=rf"cannot be changed: .* with `--file-size {CONFIG.segment_bytes}` \("):
         DiskStore(directory, StoreConfig(segment_bytes=1 << 20, max_record_bytes=4096), FakeClock())
 
 

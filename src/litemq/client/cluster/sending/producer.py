@@ -342,7 +342,7 @@ class Producer:
                     continue
                 busy = True
                 sender.sweep(now)
-                if sender.connection.channel is None or sender.refusing:
+                if sender.connection.channel is None or sender.refusal is not None:
                     self._move(topic, sender)
         if busy and not self._closed:
             self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
@@ -355,6 +355,15 @@ class Producer:
             for request in sender.sequencer.take_movable():
                 other.sequencer.adopt(request)
             other.pump()
+
+    def refusals(self) -> dict[str, str]:
+        """Return why brokers refuse messages that are sent again, by broker."""
+        senders = (sender for topic in self._topics.values() for sender in topic.senders)
+        return {
+            sender.broker: str(sender.refusal)
+            for sender in senders
+            if sender.refusal is not None and sender.connection.channel is not None and not sender.is_idle
+        }
 
     def waiters(self) -> list[asyncio.Future[SendReceipt]]:
         """Return the futures of all receipts that are pending."""

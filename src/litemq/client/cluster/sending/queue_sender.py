@@ -108,7 +108,7 @@ class QueueSender:
         "open",
         "open_unsequenced",
         "queue_id",
-        "refusing",
+        "refusal",
         "sequencer",
         "topic",
     )
@@ -136,7 +136,7 @@ class QueueSender:
         )
         self.open: Request | None = None  # takes messages until it is sealed
         self.open_unsequenced: Request | None = None  # the same for durability ``none``
-        self.refusing = False  # the broker's last answer was a retriable refusal
+        self.refusal: LiteMQError | None = None  # the broker's last answer, if it was a retriable refusal
         self.on_unknown_topic = on_unknown_topic
         self._unsequenced: deque[Request] = deque()
         self._unsequenced_in_flight: dict[int, Request] = {}
@@ -261,7 +261,7 @@ class QueueSender:
         if buffer.waiting:
             buffer.admit()
         self._settle(request, header, unpack_sent_answer(header))
-        if failed or self.refusing or not self.breaker.is_closed:
+        if failed or self.refusal is not None or not self.breaker.is_closed:
             self._on_recovery(failed)
         if sequencer.producer_id != self._template_id:
             self._drop_stale_templates()
@@ -271,8 +271,8 @@ class QueueSender:
     def _on_recovery(self, failed: list[FailedRequest]) -> None:
         self._fail(failed)
         self._report(self._loop.time())
-        if self.refusing:
-            self.refusing = False
+        if self.refusal is not None:
+            self.refusal = None
             self._backoff.reset()
 
     def _report(self, now: float) -> None:
@@ -335,7 +335,7 @@ class QueueSender:
         self.pump()
 
     def _pause(self, error: LiteMQError) -> None:
-        self.refusing = True
+        self.refusal = error
         if self._resume is None:  # else a request sent with it was refused before
             wait = self._backoff.next_delay(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
             self._resume = self._loop.call_later(wait, self._end_pause)

@@ -78,7 +78,7 @@ class QueueChooser:
         if keys and self._by_keys:
             return live[queue_for_key(keys[0], len(live), "keys")]
         sender = live[self._turn % len(live)]
-        if sender.connection.channel is None or sender.refusing or not sender.breaker.is_closed:
+        if sender.connection.channel is None or sender.refusal is not None or not sender.breaker.is_closed:
             sender = self._choose_carefully()
         self._chosen, self._is_used = sender, True
         if not self._by_keys:
@@ -116,7 +116,7 @@ class QueueChooser:
         """Choose among unhealthy brokers: prefer connected ones, skip open circuits."""
         live, now = self._live, self._loop.time()
         rotated = [live[(self._turn + n) % len(live)] for n in range(len(live))]
-        by_health = sorted(rotated, key=lambda sender: (sender.connection.channel is None, sender.refusing))
+        by_health = sorted(rotated, key=lambda sender: (sender.connection.channel is None, sender.refusal is not None))
         # If every circuit is open, the message waits for a broker, like one with an ordering key.
         return next((sender for sender in by_health if sender.breaker.may_send(now)), by_health[0])
 
@@ -126,7 +126,7 @@ class QueueChooser:
             if (
                 other.broker != sender.broker
                 and other.connection.channel is not None
-                and not other.refusing
+                and other.refusal is None
                 and other.breaker.is_closed
             ):
                 return other
