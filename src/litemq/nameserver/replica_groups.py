@@ -54,6 +54,7 @@ __all__ = ["ReplicaGroups"]
 
 _MAX_WAIT_MS: Final = 30_000
 _STORE_CHECK_MS: Final = 2_000
+_RECORD_MS: Final = 10_000  # between two records of what is confirmed
 _MS: Final = 1_000_000
 _LOG = logging.getLogger(__name__)
 
@@ -102,6 +103,8 @@ class ReplicaGroups:
             _LOG.error("group %s is not served: %s", state.fact.name, error)
             return
         if group.state != state:
+            if group.state is None or group.state.fact != state.fact:
+                group.fact_at = self._clock.elapsed_ns()
             group.state = state
             group.lost_since = None
             if state.is_leased:
@@ -134,6 +137,7 @@ class ReplicaGroups:
             else:
                 group.forget_replaced(now)
                 self._consider(group)
+                self._record_confirmed(group, now)
         if self._groups and now - self._store_checked_at >= _STORE_CHECK_MS * _MS:
             self._store_checked_at = now
             self._start(self._health.check(next(iter(self._groups))))
@@ -247,7 +251,9 @@ class ReplicaGroups:
         asked = ChangeInSyncRequest.FromString(frame.header)
         fact = await self._fact_of(asked)
         with self._health.asking():
-            after = await self._store.change(fact, replace(fact, members=frozenset(asked.members)))
+            confirmed = self._group(fact.name).confirmed(fact)
+            after = replace(fact, members=frozenset(asked.members), confirmed=confirmed)
+            after = await self._store.change(fact, after)
         return view_of(GroupState(after, is_leased=True)).SerializeToString()
 
     async def _hand_over(self, _caller: Caller, frame: Frame) -> bytes:
@@ -267,6 +273,7 @@ class ReplicaGroups:
                 None,
             )
         after = replace(group.with_settings(fact, now), epoch=fact.epoch + 1, holder=asked.successor)
+        after = replace(after, confirmed=group.confirmed(fact))
         with self._health.asking():
             after = await self._store.hand_over(fact, after, self._limits.master_lease_ms)
         _LOG.warning("group %s: %s is the master of epoch %d", fact.name, successor.report.broker_id, after.epoch)
@@ -361,6 +368,8 @@ class ReplicaGroups:
                 is_lost = outcome.obstacle is Obstacle.FACT_OUTDATED
                 self._note_obstacle(group, outcome.explanation, is_lost=is_lost)
                 return
+            # Not before: reports may be older than that of the master.
+            outcome = replace(outcome, confirmed=group.confirmed(fact))
             with self._health.asking():
                 elected = await self._store.elect(fact, outcome, self._limits.master_lease_ms)
             master = group.replicas[elected.holder].report
@@ -369,6 +378,28 @@ class ReplicaGroups:
             _LOG.debug("%s", error)
         except LiteMQError as error:
             self._note_obstacle(group, str(error))
+        finally:
+            group.is_changing = False
+
+    def _record_confirmed(self, group: ReportedGroup, now: int) -> None:
+        """Store now and then what is confirmed: a member that lacks it later is not elected.
+
+        If the set has changed meanwhile, the store refuses: a new member may lack it.
+        """
+        if group.state is None or group.is_changing or now - group.fact_at < _RECORD_MS * _MS:
+            return
+        fact = group.state.fact
+        confirmed = group.confirmed(fact)
+        if confirmed != fact.confirmed:
+            group.is_changing = True
+            self._start(self._record(group, fact, replace(fact, confirmed=confirmed)))
+
+    async def _record(self, group: ReportedGroup, before: GroupFact, after: GroupFact) -> None:
+        try:
+            with self._health.asking():
+                await self._store.change(before, after)
+        except LiteMQError as error:  # tried again, or another NameServer was faster
+            _LOG.debug("%s", error)
         finally:
             group.is_changing = False
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from litemq.errors import InvalidArgumentError, LiteMQError
-from litemq.nameserver.cluster_store.groups import STORE_ID_BYTES, GroupFact, GroupState
+from litemq.nameserver.cluster_store.groups import STORE_ID_BYTES, Confirmed, GroupFact, GroupState
 from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.election import ReplicaReport as Candidate
 from litemq.net.frame import Frame
@@ -54,6 +54,7 @@ class ReportedGroup:
         self.obstacle = ""
         self.lost_since: int | None = None  # when this NameServer noticed that the facts are lost
         self.is_changing = False  # its fact
+        self.fact_at = 0  # when this NameServer got the present one
 
     def is_alive(self, replica: ReportedReplica, now: int, *, is_last_master: bool = False) -> bool:
         """Return whether ``replica`` reports, and is not stopping."""
@@ -93,6 +94,18 @@ class ReportedGroup:
         """
         chosen = max((report.min_in_sync for report in self.alive(now)), default=fact.min_in_sync)
         return replace(fact, min_in_sync=chosen)
+
+    def confirmed(self, fact: GroupFact) -> Confirmed:
+        """Return what every member of ``fact`` has, by the last report of its master.
+
+        That holds for this revision of the fact only: a later set may confirm more without them.
+        Reports of others do not count: an unclean election may have given up what they know.
+        """
+        master = self.replicas.get(fact.holder)
+        if master is None or master.report.last_epoch != fact.epoch:
+            return fact.confirmed
+        report = master.report
+        return fact.confirmed.raised(min(report.confirm, report.log_end), min(report.confirm_epoch, fact.epoch))
 
     def forget_replaced(self, now: int) -> None:
         """Forget silent replicas outside the in-sync set, if enough others are there."""
@@ -174,6 +187,8 @@ def view_of(state: GroupState) -> ReplicaGroup:
         revision=fact.revision,
         is_leased=state.is_leased,
         unclean_epoch=fact.unclean_epoch,
+        confirmed=fact.confirmed.offset,
+        confirmed_epoch=fact.confirmed.epoch,
     )
 
 

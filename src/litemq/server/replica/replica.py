@@ -35,6 +35,7 @@ from litemq.server.replica.held_requests import HeldRequests
 from litemq.server.replica.log_repairs import LogRepairs
 from litemq.server.replica.master import MasterRole
 from litemq.storage.files.disk import DISK, Disk
+from litemq.storage.replica_store import OUTDATED, ReplicaStore
 from litemq.types import MAX_PROBLEM_CHARS
 
 __all__ = ["run_replica"]
@@ -103,6 +104,7 @@ class _Replica:
         self._broker: Broker | None = None
         self._held = HeldRequests(self.handle)
         self._is_stopping = False
+        self._outdated = ""
         self._follower: FollowerRole | None = None
         self._failed = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -215,6 +217,8 @@ class _Replica:
     def _wanted(self, view: ReplicaGroup) -> _Role | None:
         """Return the role that ``view`` gives this replica; ``None``: it goes on as it is."""
         store = self.directory.store
+        if store is not None and self._is_outdated(store, view):
+            return _Role(view.epoch, is_master=False, address=None)
         if view.holder == self.directory.store_id:
             if store is not None and not store.follows and store.last_epoch == view.epoch:
                 return _Role(view.epoch, is_master=True, address=None)
@@ -224,6 +228,19 @@ class _Replica:
         master = next((each for each in view.replicas if each.store_id == view.holder), None)
         address = (master.host, master.port) if master is not None else None
         return _Role(view.epoch, is_master=False, address=address)
+
+    def _is_outdated(self, store: ReplicaStore, view: ReplicaGroup) -> bool:
+        """Return whether ``view`` has this store in the in-sync set, and it lacks what the set has.
+
+        It does not follow as a member: until it has caught up, it could be elected.
+        """
+        lacks_any = store.last_epoch < view.confirmed_epoch or store.log_end < view.confirmed
+        is_outdated = store.follows and lacks_any and store.store_id in view.members
+        problem = OUTDATED.format(end=store.log_end, confirmed=view.confirmed) if is_outdated else ""
+        if problem and not self._outdated:
+            _LOG.error("%s", problem)
+        self._outdated = problem
+        return is_outdated
 
     def _begin(self, role: _Role, view: ReplicaGroup) -> asyncio.Task[None] | None:
         config, store = self._config, self.directory.store
@@ -285,6 +302,7 @@ class _Replica:
             confirm=store.confirm_offset if store is not None else 0,
             bytes_cut=self.directory.bytes_cut,
             flushed=store.flushed_offset if store is not None else 0,
+            confirm_epoch=store.confirm_epoch if store is not None else 0,
             problem=self._problem[:MAX_PROBLEM_CHARS],
         )
 
@@ -293,7 +311,7 @@ class _Replica:
         """Why this replica cannot write or follow; empty: it can."""
         follows = self._follower.problem if self._follower is not None else ""
         store = self.directory.store
-        return follows or (store.disk_refusal if store is not None else "")
+        return self._outdated or follows or (store.disk_refusal if store is not None else "")
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:
