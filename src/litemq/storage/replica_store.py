@@ -36,7 +36,11 @@ from litemq.storage.store_parts import StoreParts
 __all__ = ["GIVE_UP", "OUTDATED", "ReplicaStore"]
 
 # The way out for a replica that stops because its log is not its master's.
-GIVE_UP: Final = "To give up its log, start it with an empty data directory: it copies the master's"
+GIVE_UP: Final = (
+    "Keep its data directory: the master may be the one that lacks messages. Compare the log ends in `litemq cluster "
+    "status`. If the master's log is the right one, move the directory away and start with an empty one: it copies the "
+    "master's"
+)
 # What a member of the in-sync set hears whose data directory lacks messages that it had.
 OUTDATED: Final = (
     "the data directory is older than this replica was: its log is that of the group up to offset {end}, but it had "
