@@ -20,7 +20,6 @@ from litemq.clock import Clock
 from litemq.errors import (
     ChangeRefusedError,
     GroupFactsLostError,
-    InvalidArgumentError,
     LiteMQError,
     OverloadedError,
     ProtocolError,
@@ -48,7 +47,7 @@ from litemq.proto.wire_pb2 import (
     ReplicaGroupsAnswer,
     ReplicaReport,
 )
-from litemq.types import MAX_REPLICAS, check_name
+from litemq.types import check_name
 
 __all__ = ["ReplicaGroups"]
 
@@ -192,11 +191,15 @@ class ReplicaGroups:
         now = self._clock.elapsed_ns()
         known = group.replicas.get(report.store_id)
         deviation = report.wall_ms - self._clock.wall_ms()
-        self._forget_replaced(group, report)
-        if known is not None:
-            self._refuse_copied(group, known, report)
-        if known is None and len(group.replicas) >= MAX_REPLICAS:
-            raise OverloadedError(f"group {group.name} has {MAX_REPLICAS} replicas already", 1000)
+        try:
+            group.admit(report, now)
+        except LiteMQError as error:
+            if group.refused.add(report, str(error).removeprefix(f"group {group.name}: "), now):
+                _LOG.warning("%s at %s:%d is refused: %s", report.broker_id, report.host, report.port, error)
+            raise
+        group.refused.remove(report)
+        if report.problem and (known is None or not known.report.problem or report.is_stopping):
+            _LOG.warning("group %s: %s: %s", group.name, report.broker_id, report.problem)
         group.replicas[report.store_id] = ReportedReplica(report, caller, now, deviation)
         if known is None or not group.is_alive(known, now) or address_of(known.report) != address_of(report):
             self._changed(group)
@@ -210,27 +213,6 @@ class ReplicaGroups:
         timer = self._loop.call_later(wait_s, lambda: self._end_wait(group, timer))
         group.waiting[timer] = caller, frame
         return None
-
-    def _forget_replaced(self, group: ReportedGroup, report: ReplicaReport) -> None:
-        """A broker has one data directory: one with a wiped disk is a new replica."""
-        for store_id, other in list(group.replicas.items()):
-            if store_id != report.store_id and other.report.broker_id == report.broker_id:
-                if group.is_alive(other, self._clock.elapsed_ns()) and address_of(other.report) != address_of(report):
-                    raise InvalidArgumentError(
-                        f"group {group.name}: the broker_id {report.broker_id} is taken by the broker at "
-                        f"{other.report.host}:{other.report.port}. Set a unique broker_id for each replica"
-                    )
-                del group.replicas[store_id]
-
-    def _refuse_copied(self, group: ReportedGroup, known: ReportedReplica, report: ReplicaReport) -> None:
-        """A store id belongs to one data directory: a copy would be a second master of an epoch."""
-        is_there = known.caller is not None and group.is_alive(known, self._clock.elapsed_ns())
-        if is_there and address_of(known.report) != address_of(report):
-            raise InvalidArgumentError(
-                f"group {group.name}: the data directory of {report.broker_id} at {report.host}:{report.port} "
-                f"is a copy of the one of {known.report.broker_id} at {known.report.host}:{known.report.port}. "
-                "Start the replica with an empty directory: it copies the log"
-            )
 
     async def _renew(self, _caller: Caller, frame: Frame) -> bytes:
         asked = RenewMasterRequest.FromString(frame.header)

@@ -105,6 +105,7 @@ class _Replica:
         self._held = HeldRequests(self.handle)
         self._is_stopping = False
         self._outdated = ""
+        self._failure = ""  # why this replica stops by itself
         self._follower: FollowerRole | None = None
         self._failed = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -179,6 +180,7 @@ class _Replica:
             if stop.is_set() and self._follower is not None:
                 await self._follower.leave()
             await _ended(roles)  # first: a master needs the link to release its lease
+            self._failure = self._failure_of(roles, repairs)
             await self._link.report_stop()
             for task in (*ends, repairs, trimming, link):
                 await _ended(task)
@@ -189,6 +191,13 @@ class _Replica:
         store = self.directory.store
         if store is not None and store.write_failure is not None:
             raise StoreFailedError(store.write_failure)
+
+    def _failure_of(self, *tasks: asyncio.Task[None]) -> str:
+        """Return why this replica stops by itself: one of ``tasks``, or its store, has failed."""
+        store = self.directory.store
+        errors = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+        reasons = [*errors, store.write_failure if store is not None else None]
+        return next((f"it has stopped: {reason}" for reason in reasons if reason is not None), "")
 
     async def _take_roles(self) -> None:
         role: _Role | None = None
@@ -308,10 +317,10 @@ class _Replica:
 
     @property
     def _problem(self) -> str:
-        """Why this replica cannot write or follow; empty: it can."""
+        """Why this replica cannot write or follow, or why it stops; empty: it can."""
         follows = self._follower.problem if self._follower is not None else ""
         store = self.directory.store
-        return self._outdated or follows or (store.disk_refusal if store is not None else "")
+        return self._failure or self._outdated or follows or (store.disk_refusal if store is not None else "")
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:
