@@ -4,10 +4,11 @@ There are three replicas and one cluster store, which is a linearizable register
 compare-and-set. There is no clock at all: a lease may end at any moment, and a master that was
 replaced may go on for ever. So what is safe here depends on no clock.
 
-Modelled: appends, syncs, power cuts that drop any unsynced end of a log, wiped disks (at most
-``MIN_IN_SYNC - 1``), replication by fetches, reports that arrive late and out of order,
-compare-and-sets that arrive late or never, answers that get lost, masters that do not know that
-they were replaced, followers that find a former master, elections from the in-sync set at any time.
+Modelled: appends, syncs, power cuts that drop any unsynced end of a log, wiped disks and disks that
+are restored from a backup (at most ``MIN_IN_SYNC - 1``), replication by fetches, reports that
+arrive late and out of order, compare-and-sets that arrive late or never, answers that get lost,
+masters that do not know that they were replaced, followers that find a former master, elections
+from the in-sync set at any time. A backup is restored once the fact knows all that is confirmed.
 Not modelled: the levels 0 to 2, stale reads (they are allowed), flipped bits.
 """
 
@@ -20,6 +21,8 @@ __all__ = [
     "RECOVERY_BOUNDS",
     "RECOVERY_VARIANTS",
     "REPLICAS",
+    "RESTORE_BOUNDS",
+    "RESTORE_VARIANTS",
     "SAFE",
     "VARIANTS",
     "Event",
@@ -65,6 +68,9 @@ class Rules(NamedTuple):
     recover_overlap: bool = True  # so many replicas have the latest epoch that they overlap with any set
     recover_latest: bool = True  # the new set has the replicas with the latest record; else all replicas
     small_set_waits: bool = True  # a set smaller than MIN_IN_SYNC confirms nothing
+    # With the bound ``restores``, a disk is restored from a backup, with its name.
+    confirmed_facts: bool = True  # no store is elected that lacks what the fact knows to be confirmed
+    confirmed_epoch: bool = True  # the fact has the epoch of the last confirmed record, too
 
 
 VARIANTS: Final = {
@@ -97,6 +103,12 @@ RECOVERY_VARIANTS: Final = {
     "small-set-confirms": Rules(small_set_waits=False),
 }
 RECOVERY_BOUNDS: Final = BOUNDS | {"losses": 1}
+RESTORE_VARIANTS: Final = {
+    "restore": Rules(),
+    "restored-is-elected": Rules(confirmed_facts=False),
+    "confirmed-without-epoch": Rules(confirmed_epoch=False),
+}
+RESTORE_BOUNDS: Final = BOUNDS | {"backups": 1}
 SAFE: Final = frozenset({"proposed", "proposed+promise"})
 
 
@@ -113,6 +125,8 @@ class Node:
         self.flushed = 0
         self.disk = disk
         self.promised = 0
+        self.backup: Log | None = None
+        self.is_restored = False
         self.forget()
 
     def forget(self) -> None:
@@ -157,6 +171,7 @@ class World:
         self.next_disk, self.next_value = REPLICAS, 1
         # The fact of the group in the cluster store.
         self.epoch, self.holder, self.isr, self.revision = 0, -1, frozenset(range(REPLICAS)), 1
+        self.confirmed = (0, 0)  # the epoch of the last record that the fact knows to be confirmed, and its end
         # What is on its way.
         self.reports: frozenset[Report] = frozenset()
         self.changes: frozenset[Change] = frozenset()
@@ -176,7 +191,7 @@ class World:
     def key(self) -> tuple[object, ...]:
         return (
             tuple(node.key() for node in self.nodes),
-            (self.epoch, self.holder, self.isr, self.revision),
+            (self.epoch, self.holder, self.isr, self.revision, self.confirmed),
             (self.reports, self.changes, self.answers),
             tuple(sorted(self.read.items())),
             tuple(sorted(self.acked.items())),
@@ -201,7 +216,8 @@ class World:
             if self.left["elections"] and self.may_elect(number):
                 events += [("elect", number, isr) for isr in self._sets_after_election(number)]
             known = max(node.epoch if node.is_master else 0, node.last_epoch)
-            if self.holder == self.name(number) and self.epoch > known and self.epoch not in self.begun:
+            is_elected = self.holder == self.name(number) and not self._is_outdated(node)
+            if is_elected and self.epoch > known and self.epoch not in self.begun:
                 events.append(("begin", number))
         events += [
             ("deliver_report", report, number)
@@ -262,10 +278,21 @@ class World:
             events += [("power", number, kept) for kept in range(node.flushed, len(node.log))]
             if self.left["wipes"]:
                 events.append(("wipe", number))
+                if node.backup is not None and len(self.read) <= self.confirmed[1]:
+                    events.append(("restore", number))
+        if self.left.get("backups") and node.flushed:
+            events.append(("backup", number))
         return events
 
     def may_elect(self, number: int) -> bool:
-        return self.name(number) in self.isr or not self.rules.isr_only
+        is_member = self.name(number) in self.isr and not self._is_outdated(self.nodes[number])
+        return is_member or not self.rules.isr_only
+
+    def _is_outdated(self, node: Node) -> bool:
+        """Return whether a member lacks what the fact knows to be confirmed."""
+        epoch, end = self.confirmed
+        has_all = len(node.log) >= end and (node.last_epoch >= epoch or not self.rules.confirmed_epoch)
+        return self.rules.confirmed_facts and not has_all
 
     def _may_recover(self) -> bool:
         """All replicas report, have synced their logs, and no master has a lease."""
@@ -344,6 +371,23 @@ class World:
         node.log, node.flushed, node.promised, node.disk = (), 0, 0, self.next_disk
         self.next_disk += 1
 
+    def _do_backup(self, number: int) -> None:
+        self.left["backups"] -= 1
+        node = self.nodes[number]
+        node.backup = node.log[: node.flushed]
+
+    def _do_restore(self, number: int) -> None:
+        """Replace the disk by its backup. A master counts no report of an earlier session."""
+        self.left["wipes"] -= 1
+        self._do_kill(number)
+        node = self.nodes[number]
+        node.log = node.backup or ()
+        node.flushed, node.backup, node.is_restored = len(node.log), None, True
+        name = self.name(number)
+        self.reports = frozenset(report for report in self.reports if report[0] != name)
+        for other in self.nodes:
+            other.progress = tuple(each for each in other.progress if each[0] != name)
+
     def _do_start(self, number: int) -> None:
         node = self.nodes[number]
         node.is_up = True
@@ -372,6 +416,7 @@ class World:
             if (node.last_epoch, len(node.log)) == latest or not self.rules.recover_latest
         )
         self.epoch, self.holder, self.revision = self.epoch + 10, -1, self.revision + 1
+        self.confirmed = (0, 0)
 
     def _do_begin(self, number: int) -> None:
         """The elected replica hears of its election, and begins the epoch."""
@@ -472,6 +517,7 @@ class World:
             if node.is_master and (len(node.isr) >= MIN_IN_SYNC or not self.rules.size_at_ack):
                 for at in range(node.confirm):
                     self.acked.setdefault(at, node.log[at])
+        self._check_members()
         self._check_kept("read", self.read)
         self._check_kept("acked", self.acked)
 
@@ -486,6 +532,16 @@ class World:
         safe = min((own if store == me else max(0, node.reported(store)) for store in counted), default=0)
         if not self.rules.epoch_record or safe >= node.begun:
             node.confirm = max(node.confirm, min(safe, len(node.log)))
+        if node.confirm and self.epoch == node.epoch and self.holder == me:  # a compare-and-set stores it
+            epoch, end = self.confirmed
+            self.confirmed = max(epoch, node.log[node.confirm - 1][0]), max(end, node.confirm)
+
+    def _check_members(self) -> None:
+        """Every member has what the fact knows to be confirmed, unless its disk was restored."""
+        for number, node in enumerate(self.nodes):
+            is_honest = self.name(number) in self.isr and not node.is_restored
+            if is_honest and (node.flushed < self.confirmed[1] or self._is_outdated(node)):
+                raise Violation(f"member {number} lacks a part of {self.confirmed}, which is confirmed")
 
     def _check_kept(self, kind: str, promised: dict[int, object]) -> None:
         """Some member of the set has all of it on disk: else it is lost, whoever is elected."""

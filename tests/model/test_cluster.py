@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.cluster import hunt, shorten, walk
-from model.protocol import RECOVERY_BOUNDS, RECOVERY_VARIANTS, SAFE, VARIANTS
+from model.protocol import RECOVERY_BOUNDS, RECOVERY_VARIANTS, RESTORE_BOUNDS, RESTORE_VARIANTS, SAFE, VARIANTS
 
 # A seed whose schedule breaks an invariant of the variant; ``all --runs 20000`` finds them.
 SEEDS = {
@@ -69,3 +69,23 @@ def test_each_rule_of_the_recovery_is_needed(variant: str) -> None:
     seed = RECOVERY_SEEDS[variant]
     assert walk(RECOVERY_VARIANTS[variant], seed, bounds=RECOVERY_BOUNDS)[1] is not None
     assert walk(RECOVERY_VARIANTS["recovery"], seed, bounds=RECOVERY_BOUNDS)[1] is None
+
+
+# The same for a group in which a disk is restored once from a backup, with the name that it had.
+RESTORE_SEEDS = {"restored-is-elected": 236, "confirmed-without-epoch": 77995}
+
+
+def test_a_restored_disk_loses_nothing_and_no_other_member_is_excluded() -> None:
+    restored = 0
+    for seed in range(1, 401):
+        schedule, problem, _ = walk(RESTORE_VARIANTS["restore"], seed, bounds=RESTORE_BOUNDS)
+        assert problem is None, seed
+        restored += any(event[0] == "restore" for event in schedule)
+    assert restored > 50
+
+
+@pytest.mark.parametrize("variant", sorted(RESTORE_VARIANTS.keys() - {"restore"}))
+def test_each_rule_of_restored_disks_is_needed(variant: str) -> None:
+    seed = RESTORE_SEEDS[variant]
+    assert walk(RESTORE_VARIANTS[variant], seed, bounds=RESTORE_BOUNDS)[1] is not None
+    assert walk(RESTORE_VARIANTS["restore"], seed, bounds=RESTORE_BOUNDS)[1] is None

@@ -21,6 +21,7 @@ The tree, which a test compares with the classes below::
     │   ├── OffsetOutOfRangeError
     │   ├── LogDivergedError
     │   ├── IncompleteCopyError
+    │   ├── OutdatedStoreError
     │   └── NotConfirmedError
     ├── NetworkError
     │   ├── ProtocolError
@@ -160,6 +161,7 @@ from litemq.errors.storage import (
     LogDivergedError,
     NotConfirmedError,
     OffsetOutOfRangeError,
+    OutdatedStoreError,
     StorageError,
     StoreFailedError,
     StoreLockedError,
@@ -213,6 +215,7 @@ __all__ = [
     "NotMasterError",
     "OffsetExpiredError",
     "OffsetOutOfRangeError",
+    "OutdatedStoreError",
     "OverloadedError",
     "PartialAnswerError",
     "PipelineFailedError",

@@ -11,6 +11,7 @@ __all__ = [
     "LogDivergedError",
     "NotConfirmedError",
     "OffsetOutOfRangeError",
+    "OutdatedStoreError",
     "StorageError",
     "StoreFailedError",
     "StoreLockedError",
@@ -63,6 +64,12 @@ class LogDivergedError(StorageError):
     """A replica would have to cut off confirmed records to follow its master. It stops instead."""
 
     code = 26
+
+
+class OutdatedStoreError(StorageError):
+    """A replica's directory lacks messages that it had, such as a backup. It is not in sync now."""
+
+    code = 28
 
 
 class IncompleteCopyError(StorageError):

@@ -2,7 +2,8 @@
 
 Any live member of the in-sync set may become the master: a record is confirmed only when every
 member has flushed it, so each member has all confirmed records. The choice among them only decides
-how many unconfirmed records survive. So an election waits for no silent member.
+how many unconfirmed records survive. So an election waits for no silent member. A store whose log
+lacks a part of what the fact knows to be confirmed is not the member any more that it was.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from litemq.errors import InvalidArgumentError
-from litemq.nameserver.cluster_store.groups import MAX_EPOCH, STORE_ID_BYTES, GroupFact
+from litemq.nameserver.cluster_store.groups import MAX_EPOCH, STORE_ID_BYTES, Confirmed, GroupFact
 
 __all__ = ["MAX_CLOCK_DEVIATION_MS", "NoMaster", "Obstacle", "ReplicaReport", "elect_master"]
 
@@ -55,12 +56,17 @@ class ReplicaReport:
         """An eligible replica with the highest rank becomes the master."""
         return self.last_epoch, self.log_end, self.priority
 
+    def has(self, confirmed: Confirmed) -> bool:
+        """Return whether the log has everything that is known to be confirmed."""
+        return confirmed.is_in(self.last_epoch, self.log_end)
+
 
 class Obstacle(enum.Enum):
     """Why a group cannot elect a master now."""
 
     FACT_OUTDATED = "fact outdated"  # a log has a later epoch than the fact: the store lost facts
     NO_MEMBER_ALIVE = "no member alive"
+    MEMBERS_OUTDATED = "members outdated"  # the stores of all live members are older than they were
     CLOCKS_WRONG = "clocks wrong"
 
 
@@ -74,9 +80,9 @@ class NoMaster(NamedTuple):
 def elect_master(fact: GroupFact, reports: Sequence[ReplicaReport]) -> GroupFact | NoMaster:
     """Return the group's next fact, with its new master, or why it cannot have one.
 
-    Of the live members whose clock is right, the master is the one with the highest epoch of the
-    last record, then the highest log end, then the highest priority. Of equals, it is not the last
-    master, which may fail again.
+    Of the live members that have what is confirmed, and whose clock is right, the master is the one
+    with the highest epoch of the last record, then the highest log end, then the highest priority.
+    Of equals, it is not the last master, which may fail again.
     Silent members leave the in-sync set if at least ``min_in_sync`` others remain. Otherwise the
     set stays as it is: nothing can be confirmed, and every member stays eligible.
     """
@@ -89,12 +95,15 @@ def elect_master(fact: GroupFact, reports: Sequence[ReplicaReport]) -> GroupFact
             f"the log of replica {latest.name} has epoch {latest.last_epoch}, but the cluster store only "
             f"knows epoch {fact.epoch}: it lost facts. Run `litemq cluster recover {fact.name}`",
         )
-    alive = [report for report in reports if report.is_alive and report.store_id in fact.members]
+    members_alive = [report for report in reports if report.is_alive and report.store_id in fact.members]
+    alive = [report for report in members_alive if report.has(fact.confirmed)]
     if not alive:
         names = {report.store_id: report.name for report in reports}
-        needed = sorted(names.get(member, _unnamed(member)) for member in fact.members)
-        start = f"Start one of its replicas: {', '.join(needed)}" if len(needed) > 1 else f"Start {needed[0]}"
-        return NoMaster(Obstacle.NO_MEMBER_ALIVE, f"no member of the in-sync set is alive. {start}")
+        outdated = sorted(report.name for report in members_alive)
+        needed = sorted({names.get(member, _unnamed(member)) for member in fact.members} - set(outdated))
+        if outdated:
+            return NoMaster(Obstacle.MEMBERS_OUTDATED, _explain_outdated(fact, outdated, needed))
+        return NoMaster(Obstacle.NO_MEMBER_ALIVE, f"no member of the in-sync set is alive. {_start_one(needed)}")
     eligible = [report for report in alive if abs(report.clock_deviation_ms) <= MAX_CLOCK_DEVIATION_MS]
     if not eligible:
         deviations = ", ".join(f"{report.name} by {report.clock_deviation_ms} ms" for report in alive)
@@ -108,6 +117,19 @@ def elect_master(fact: GroupFact, reports: Sequence[ReplicaReport]) -> GroupFact
     if len(members) < fact.min_in_sync:
         members = fact.members
     return replace(fact, epoch=fact.epoch + 1, holder=master.store_id, members=members)
+
+
+def _explain_outdated(fact: GroupFact, outdated: Sequence[str], needed: Sequence[str]) -> str:
+    are = "directory of {} is" if len(outdated) == 1 else "directories of {} are"
+    return (
+        f"the data {are.format(', '.join(outdated))} older than the replica, like a backup or a copy: it lacks "
+        f"messages below offset {fact.confirmed.offset}, which were confirmed. "
+        f"{_start_one(needed) if needed else 'Start a replica of the in-sync set with its latest directory'}"
+    )
+
+
+def _start_one(names: Sequence[str]) -> str:
+    return f"Start one of its replicas: {', '.join(names)}" if len(names) > 1 else f"Start {names[0]}"
 
 
 def _unnamed(store_id: bytes) -> str:

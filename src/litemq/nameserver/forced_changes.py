@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from litemq.errors import ChangeRefusedError
-from litemq.nameserver.cluster_store.groups import MAX_EPOCH, GroupFact
+from litemq.nameserver.cluster_store.groups import MAX_EPOCH, NOTHING, GroupFact
 from litemq.nameserver.election import NoMaster, Obstacle, ReplicaReport, elect_master
 
 __all__ = ["EPOCH_GAP", "Recovery", "elect_unclean", "plan_recovery"]
@@ -103,9 +103,11 @@ def elect_unclean(
         )
     if outcome.obstacle is Obstacle.FACT_OUTDATED:
         raise ChangeRefusedError(f"group {fact.name}: {outcome.explanation}")
-    if chosen in fact.members:  # its clock is wrong
+    has_all = any(report.store_id == chosen and report.has(fact.confirmed) for report in reports)
+    if chosen in fact.members and has_all:  # its clock is wrong
         return replace(fact, epoch=fact.epoch + 1, holder=chosen)
     if outcome.obstacle is Obstacle.CLOCKS_WRONG:
         raise ChangeRefusedError(f"group {fact.name}: {outcome.explanation}, or choose one of these replicas")
     epoch = fact.epoch + 1
-    return replace(fact, epoch=epoch, holder=chosen, members=frozenset({chosen}), unclean_epoch=epoch)
+    members = frozenset({chosen})
+    return replace(fact, epoch=epoch, holder=chosen, members=members, unclean_epoch=epoch, confirmed=NOTHING)

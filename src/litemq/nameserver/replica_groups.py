@@ -20,7 +20,6 @@ from litemq.clock import Clock
 from litemq.errors import (
     ChangeRefusedError,
     GroupFactsLostError,
-    InvalidArgumentError,
     LiteMQError,
     OverloadedError,
     ProtocolError,
@@ -48,12 +47,13 @@ from litemq.proto.wire_pb2 import (
     ReplicaGroupsAnswer,
     ReplicaReport,
 )
-from litemq.types import MAX_REPLICAS, check_name
+from litemq.types import check_name
 
 __all__ = ["ReplicaGroups"]
 
 _MAX_WAIT_MS: Final = 30_000
 _STORE_CHECK_MS: Final = 2_000
+_RECORD_MS: Final = 10_000  # between two records of what is confirmed
 _MS: Final = 1_000_000
 _LOG = logging.getLogger(__name__)
 
@@ -102,6 +102,8 @@ class ReplicaGroups:
             _LOG.error("group %s is not served: %s", state.fact.name, error)
             return
         if group.state != state:
+            if group.state is None or group.state.fact != state.fact:
+                group.fact_at = self._clock.elapsed_ns()
             group.state = state
             group.lost_since = None
             if state.is_leased:
@@ -134,6 +136,7 @@ class ReplicaGroups:
             else:
                 group.forget_replaced(now)
                 self._consider(group)
+                self._record_confirmed(group, now)
         if self._groups and now - self._store_checked_at >= _STORE_CHECK_MS * _MS:
             self._store_checked_at = now
             self._start(self._health.check(next(iter(self._groups))))
@@ -188,11 +191,15 @@ class ReplicaGroups:
         now = self._clock.elapsed_ns()
         known = group.replicas.get(report.store_id)
         deviation = report.wall_ms - self._clock.wall_ms()
-        self._forget_replaced(group, report)
-        if known is not None:
-            self._refuse_copied(group, known, report)
-        if known is None and len(group.replicas) >= MAX_REPLICAS:
-            raise OverloadedError(f"group {group.name} has {MAX_REPLICAS} replicas already", 1000)
+        try:
+            group.admit(report, now)
+        except LiteMQError as error:
+            if group.refused.add(report, str(error).removeprefix(f"group {group.name}: "), now):
+                _LOG.warning("%s at %s:%d is refused: %s", report.broker_id, report.host, report.port, error)
+            raise
+        group.refused.remove(report)
+        if report.problem and (known is None or not known.report.problem or report.is_stopping):
+            _LOG.warning("group %s: %s: %s", group.name, report.broker_id, report.problem)
         group.replicas[report.store_id] = ReportedReplica(report, caller, now, deviation)
         if known is None or not group.is_alive(known, now) or address_of(known.report) != address_of(report):
             self._changed(group)
@@ -206,27 +213,6 @@ class ReplicaGroups:
         timer = self._loop.call_later(wait_s, lambda: self._end_wait(group, timer))
         group.waiting[timer] = caller, frame
         return None
-
-    def _forget_replaced(self, group: ReportedGroup, report: ReplicaReport) -> None:
-        """A broker has one data directory: one with a wiped disk is a new replica."""
-        for store_id, other in list(group.replicas.items()):
-            if store_id != report.store_id and other.report.broker_id == report.broker_id:
-                if group.is_alive(other, self._clock.elapsed_ns()) and address_of(other.report) != address_of(report):
-                    raise InvalidArgumentError(
-                        f"group {group.name}: the broker_id {report.broker_id} is taken by the broker at "
-                        f"{other.report.host}:{other.report.port}. Set a unique broker_id for each replica"
-                    )
-                del group.replicas[store_id]
-
-    def _refuse_copied(self, group: ReportedGroup, known: ReportedReplica, report: ReplicaReport) -> None:
-        """A store id belongs to one data directory: a copy would be a second master of an epoch."""
-        is_there = known.caller is not None and group.is_alive(known, self._clock.elapsed_ns())
-        if is_there and address_of(known.report) != address_of(report):
-            raise InvalidArgumentError(
-                f"group {group.name}: the data directory of {report.broker_id} at {report.host}:{report.port} "
-                f"is a copy of the one of {known.report.broker_id} at {known.report.host}:{known.report.port}. "
-                "Start the replica with an empty directory: it copies the log"
-            )
 
     async def _renew(self, _caller: Caller, frame: Frame) -> bytes:
         asked = RenewMasterRequest.FromString(frame.header)
@@ -247,7 +233,9 @@ class ReplicaGroups:
         asked = ChangeInSyncRequest.FromString(frame.header)
         fact = await self._fact_of(asked)
         with self._health.asking():
-            after = await self._store.change(fact, replace(fact, members=frozenset(asked.members)))
+            confirmed = self._group(fact.name).confirmed(fact)
+            after = replace(fact, members=frozenset(asked.members), confirmed=confirmed)
+            after = await self._store.change(fact, after)
         return view_of(GroupState(after, is_leased=True)).SerializeToString()
 
     async def _hand_over(self, _caller: Caller, frame: Frame) -> bytes:
@@ -267,6 +255,7 @@ class ReplicaGroups:
                 None,
             )
         after = replace(group.with_settings(fact, now), epoch=fact.epoch + 1, holder=asked.successor)
+        after = replace(after, confirmed=group.confirmed(fact))
         with self._health.asking():
             after = await self._store.hand_over(fact, after, self._limits.master_lease_ms)
         _LOG.warning("group %s: %s is the master of epoch %d", fact.name, successor.report.broker_id, after.epoch)
@@ -361,6 +350,8 @@ class ReplicaGroups:
                 is_lost = outcome.obstacle is Obstacle.FACT_OUTDATED
                 self._note_obstacle(group, outcome.explanation, is_lost=is_lost)
                 return
+            # Not before: reports may be older than that of the master.
+            outcome = replace(outcome, confirmed=group.confirmed(fact))
             with self._health.asking():
                 elected = await self._store.elect(fact, outcome, self._limits.master_lease_ms)
             master = group.replicas[elected.holder].report
@@ -369,6 +360,28 @@ class ReplicaGroups:
             _LOG.debug("%s", error)
         except LiteMQError as error:
             self._note_obstacle(group, str(error))
+        finally:
+            group.is_changing = False
+
+    def _record_confirmed(self, group: ReportedGroup, now: int) -> None:
+        """Store now and then what is confirmed: a member that lacks it later is not elected.
+
+        If the set has changed meanwhile, the store refuses: a new member may lack it.
+        """
+        if group.state is None or group.is_changing or now - group.fact_at < _RECORD_MS * _MS:
+            return
+        fact = group.state.fact
+        confirmed = group.confirmed(fact)
+        if confirmed != fact.confirmed:
+            group.is_changing = True
+            self._start(self._record(group, fact, replace(fact, confirmed=confirmed)))
+
+    async def _record(self, group: ReportedGroup, before: GroupFact, after: GroupFact) -> None:
+        try:
+            with self._health.asking():
+                await self._store.change(before, after)
+        except LiteMQError as error:  # tried again, or another NameServer was faster
+            _LOG.debug("%s", error)
         finally:
             group.is_changing = False
 

@@ -6,10 +6,11 @@ import asyncio
 from dataclasses import replace
 from typing import Final, Protocol
 
-from litemq.errors import InvalidArgumentError, LiteMQError
-from litemq.nameserver.cluster_store.groups import STORE_ID_BYTES, GroupFact, GroupState
+from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError
+from litemq.nameserver.cluster_store.groups import STORE_ID_BYTES, Confirmed, GroupFact, GroupState
 from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.election import ReplicaReport as Candidate
+from litemq.nameserver.refused_replicas import RefusedReplicas
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import ReplicaFacts, ReplicaGroup, ReplicaReport
 from litemq.types import MAX_PROBLEM_CHARS, MAX_REPLICAS, check_name
@@ -51,9 +52,11 @@ class ReportedGroup:
         self.state: GroupState | None = None
         self.replicas: dict[bytes, ReportedReplica] = {}
         self.waiting: dict[asyncio.TimerHandle, tuple[Caller, Frame]] = {}
+        self.refused = RefusedReplicas()
         self.obstacle = ""
         self.lost_since: int | None = None  # when this NameServer noticed that the facts are lost
         self.is_changing = False  # its fact
+        self.fact_at = 0  # when this NameServer got the present one
 
     def is_alive(self, replica: ReportedReplica, now: int, *, is_last_master: bool = False) -> bool:
         """Return whether ``replica`` reports, and is not stopping."""
@@ -65,6 +68,36 @@ class ReportedGroup:
     def alive(self, now: int) -> list[ReplicaReport]:
         """Return the reports of the replicas that are alive."""
         return [each.report for each in self.replicas.values() if self.is_alive(each, now)]
+
+    def admit(self, report: ReplicaReport, now: int) -> None:
+        """Raise if ``report`` is not that of a replica, and forget the one that it replaces."""
+        known = self.replicas.get(report.store_id)
+        self._forget_other_store(report, now)
+        if known is not None:
+            self._refuse_copied(known, report, now)
+        if known is None and len(self.replicas) >= MAX_REPLICAS:
+            raise OverloadedError(f"group {self.name} has {MAX_REPLICAS} replicas already", 1000)
+
+    def _forget_other_store(self, report: ReplicaReport, now: int) -> None:
+        """A broker has one data directory: one with a wiped disk is a new replica."""
+        for store_id, other in list(self.replicas.items()):
+            if store_id != report.store_id and other.report.broker_id == report.broker_id:
+                if self.is_alive(other, now) and address_of(other.report) != address_of(report):
+                    raise InvalidArgumentError(
+                        f"group {self.name}: the broker_id {report.broker_id} is taken by the broker at "
+                        f"{other.report.host}:{other.report.port}. Set a unique broker_id for each replica"
+                    )
+                del self.replicas[store_id]
+
+    def _refuse_copied(self, known: ReportedReplica, report: ReplicaReport, now: int) -> None:
+        """A store id belongs to one data directory: a copy would be a second master of an epoch."""
+        is_there = known.caller is not None and self.is_alive(known, now)
+        if is_there and address_of(known.report) != address_of(report):
+            raise InvalidArgumentError(
+                f"group {self.name}: the data directory of {report.broker_id} at {report.host}:{report.port} "
+                f"is a copy of the one of {known.report.broker_id} at {known.report.host}:{known.report.port}. "
+                "Start the replica with an empty directory: it copies the log"
+            )
 
     def candidates(self, now: int, *, last_master: bytes = b"") -> list[Candidate]:
         """Return all reports for an election."""
@@ -94,6 +127,18 @@ class ReportedGroup:
         chosen = max((report.min_in_sync for report in self.alive(now)), default=fact.min_in_sync)
         return replace(fact, min_in_sync=chosen)
 
+    def confirmed(self, fact: GroupFact) -> Confirmed:
+        """Return what every member of ``fact`` has, by the last report of its master.
+
+        That holds for this revision of the fact only: a later set may confirm more without them.
+        Reports of others do not count: an unclean election may have given up what they know.
+        """
+        master = self.replicas.get(fact.holder)
+        if master is None or master.report.last_epoch != fact.epoch:
+            return fact.confirmed
+        report = master.report
+        return fact.confirmed.raised(min(report.confirm, report.log_end), min(report.confirm_epoch, fact.epoch))
+
     def forget_replaced(self, now: int) -> None:
         """Forget silent replicas outside the in-sync set, if enough others are there."""
         if self.state is None or not self.state.is_leased or len(self.alive(now)) < self.configured:
@@ -103,7 +148,7 @@ class ReportedGroup:
                 del self.replicas[store_id]
 
     def warnings(self, now: int) -> list[str]:
-        """Return what is wrong with the settings of the live replicas."""
+        """Return what is wrong with the settings of the live replicas, and who was refused."""
         found: list[str] = []
         alive = sorted(self.alive(now), key=lambda report: report.broker_id)
         for setting in ("replicas", "min_in_sync"):
@@ -122,7 +167,7 @@ class ReportedGroup:
                 f"{len(alive)} replicas report, but `replicas` is {self.configured}: stop one, or start all with "
                 f"`--replicas {len(alive)}`"
             )
-        return found
+        return found + self.refused.problems(now)
 
     @property
     def configured(self) -> int:
@@ -175,6 +220,8 @@ def view_of(state: GroupState) -> ReplicaGroup:
         revision=fact.revision,
         is_leased=state.is_leased,
         unclean_epoch=fact.unclean_epoch,
+        confirmed=fact.confirmed.offset,
+        confirmed_epoch=fact.confirmed.epoch,
     )
 
 

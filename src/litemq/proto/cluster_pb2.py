@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1alitemq/proto/cluster.proto\x12\x06litemq\"\x8e\x01\n\x0bStoredGroup\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x0e\n\x06holder\x18\x03 \x01(\x0c\x12\x0f\n\x07members\x18\x04 \x03(\x0c\x12\x13\n\x0bmin_in_sync\x18\x05 \x01(\r\x12\x15\n\rsegment_bytes\x18\x06 \x01(\x04\x12\x15\n\runclean_epoch\x18\x07 \x01(\r\",\n\x0bStoredLease\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06holder\x18\x02 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1alitemq/proto/cluster.proto\x12\x06litemq\"\xba\x01\n\x0bStoredGroup\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x0e\n\x06holder\x18\x03 \x01(\x0c\x12\x0f\n\x07members\x18\x04 \x03(\x0c\x12\x13\n\x0bmin_in_sync\x18\x05 \x01(\r\x12\x15\n\rsegment_bytes\x18\x06 \x01(\x04\x12\x15\n\runclean_epoch\x18\x07 \x01(\r\x12\x11\n\tconfirmed\x18\x1b \x01(\x04\x12\x17\n\x0f\x63onfirmed_epoch\x18\x1c \x01(\r\",\n\x0bStoredLease\x12\r\n\x05\x65poch\x18\x01 \x01(\r\x12\x0e\n\x06holder\x18\x02 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,7 +32,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'litemq.proto.cluster_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_STOREDGROUP']._serialized_start=39
-  _globals['_STOREDGROUP']._serialized_end=181
-  _globals['_STOREDLEASE']._serialized_start=183
-  _globals['_STOREDLEASE']._serialized_end=227
+  _globals['_STOREDGROUP']._serialized_end=225
+  _globals['_STOREDLEASE']._serialized_start=227
+  _globals['_STOREDLEASE']._serialized_end=271
 # @@protoc_insertion_point(module_scope)

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class StoredGroup(_message.Message):
-    __slots__ = ("name", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "unclean_epoch")
+    __slots__ = ("name", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "unclean_epoch", "confirmed", "confirmed_epoch")
     NAME_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     HOLDER_FIELD_NUMBER: _ClassVar[int]
@@ -15,6 +15,8 @@ class StoredGroup(_message.Message):
     MIN_IN_SYNC_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     UNCLEAN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     name: str
     epoch: int
     holder: bytes
@@ -22,7 +24,9 @@ class StoredGroup(_message.Message):
     min_in_sync: int
     segment_bytes: int
     unclean_epoch: int
-    def __init__(self, name: _Optional[str] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., unclean_epoch: _Optional[int] = ...) -> None: ...
+    confirmed: int
+    confirmed_epoch: int
+    def __init__(self, name: _Optional[str] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., unclean_epoch: _Optional[int] = ..., confirmed: _Optional[int] = ..., confirmed_epoch: _Optional[int] = ...) -> None: ...
 
 class StoredLease(_message.Message):
     __slots__ = ("epoch", "holder")

@@ -33,10 +33,20 @@ from litemq.storage.projections.replay import decode_controls
 from litemq.storage.store import Appended
 from litemq.storage.store_parts import StoreParts
 
-__all__ = ["GIVE_UP", "ReplicaStore"]
+__all__ = ["GIVE_UP", "OUTDATED", "ReplicaStore"]
 
 # The way out for a replica that stops because its log is not its master's.
-GIVE_UP: Final = "To give up its log, start it with an empty data directory: it copies the master's"
+GIVE_UP: Final = (
+    "Keep its data directory: the master may be the one that lacks messages. Compare the log ends in `litemq cluster "
+    "status`. If the master's log is the right one, move the directory away and start with an empty one: it copies the "
+    "master's"
+)
+# What a member of the in-sync set hears whose data directory lacks messages that it had.
+OUTDATED: Final = (
+    "the data directory is older than this replica was: its log is that of the group up to offset {end}, but it had "
+    "everything below {confirmed}. Start the other replicas. If this one still stays out, keep its directory, and "
+    "start it with an empty one"
+)
 _LOG = logging.getLogger(__name__)
 
 
@@ -130,6 +140,12 @@ class ReplicaStore(DiskStore):
     def epochs(self) -> list[Epoch]:
         """The epochs that have records, rising."""
         return self._parts.files.recorded_epochs()
+
+    @property
+    def confirm_epoch(self) -> int:
+        """The epoch of the last confirmed record, 0 if there is none."""
+        confirmed = self.confirm_offset
+        return max((epoch.number for epoch in self.epochs if epoch.start_offset < confirmed), default=0)
 
     @property
     def log_start(self) -> int:

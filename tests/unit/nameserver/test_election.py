@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.errors import InvalidArgumentError
-from litemq.nameserver.cluster_store.groups import GroupFact, check_election
+from litemq.nameserver.cluster_store.groups import Confirmed, GroupFact, check_election
 from litemq.nameserver.election import MAX_CLOCK_DEVIATION_MS, NoMaster, Obstacle, ReplicaReport, elect_master
 from model.protocol import BOUNDS, MIN_IN_SYNC, REPLICAS, VARIANTS, World
 
@@ -188,3 +188,28 @@ def test_every_election_is_one_that_the_model_allows() -> None:
             assert frozenset(names.index(member) for member in outcome.members) in allowed
             compared += 1
     assert compared == 200
+
+
+KNOWN = replace(FACT, confirmed=Confirmed(100, 4))
+
+
+@pytest.mark.parametrize("older", [{"log_end": 99}, {"last_epoch": 3, "log_end": 900}, {"last_epoch": 0, "log_end": 0}])
+def test_a_member_whose_directory_is_older_than_it_was_is_not_elected(older: dict[str, Any]) -> None:
+    """Its directory was restored from a backup, or is a copy of a member's."""
+    outcome = elect_master(KNOWN, [_report(A, broker_id="a", **older), _report(B, is_alive=False, broker_id="b")])
+    assert outcome == NoMaster(
+        Obstacle.MEMBERS_OUTDATED,
+        "the data directory of a is older than the replica, like a backup or a copy: it lacks messages below offset "
+        f"100, which were confirmed. Start one of its replicas: b, store {C.hex()}",
+    )
+    assert _elected(_report(A, **older), _report(B), fact=KNOWN).members == KNOWN.members
+    after = _elected(_report(A, priority=9, **older), _report(B), _report(C), fact=KNOWN)
+    assert (after.members, after.confirmed) == (frozenset({B, C}), KNOWN.confirmed)
+
+
+def test_if_all_directories_are_older_the_latest_ones_are_needed() -> None:
+    reports = [_report(each, log_end=10, broker_id=name) for each, name in ((A, "a"), (B, "b"), (C, "c"))]
+    outcome = elect_master(KNOWN, reports)
+    assert isinstance(outcome, NoMaster)
+    assert outcome.explanation.startswith("the data directories of a, b, c are older")
+    assert outcome.explanation.endswith("Start a replica of the in-sync set with its latest directory")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from litemq.errors import ChangeRefusedError
-from litemq.nameserver.cluster_store.groups import MAX_EPOCH, GroupFact, check_election
+from litemq.nameserver.cluster_store.groups import MAX_EPOCH, Confirmed, GroupFact, check_election
 from litemq.nameserver.election import ReplicaReport
 from litemq.nameserver.forced_changes import EPOCH_GAP, Recovery, elect_unclean, plan_recovery
 
@@ -99,3 +99,10 @@ def test_a_member_whose_clock_is_wrong_may_be_forced_and_loses_nothing() -> None
     assert _elected(A, *wrong) == replace(FACT, epoch=6, holder=A)
     with pytest.raises(ChangeRefusedError, match=r"Set the clocks of their hosts, or choose one of these"):
         _elected(C, *wrong)
+
+
+def test_an_old_directory_of_a_member_is_an_unclean_choice() -> None:
+    known = replace(FACT, confirmed=Confirmed(100, 5))
+    after = elect_unclean(known, [_report(A, log_end=99)], _NAMES, A)
+    assert after == replace(FACT, epoch=6, holder=A, members=frozenset({A}), unclean_epoch=6)
+    check_election(known, after)

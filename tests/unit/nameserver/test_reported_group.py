@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 
+from litemq.client.cluster.replica_views import describe_replicas
 from litemq.errors import InvalidArgumentError
+from litemq.nameserver.refused_replicas import RefusedReplicas
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import Opcode, ReplicaReport
 from litemq.types import MAX_PROBLEM_CHARS
 from support.group_stores import A, B, C
 from support.on_loop import on_loop
-from support.reported_groups import reported_site
+from support.reported_groups import OneCaller, ReportedSite, reported_site
 
 D = bytes([4]) * 16
 
@@ -96,3 +101,65 @@ async def test_the_problem_of_a_replica_and_its_cuts_are_published(tmp_path: Pat
         assert (view.replicas[0].bytes_cut, view.replicas[0].cut_at_ms) == (8, 9)
         with pytest.raises(InvalidArgumentError, match="characters"):
             await site.report(A, problem="x" * (MAX_PROBLEM_CHARS + 1))
+
+
+async def _refused(site: ReportedSite, store_id: bytes, **fields: object) -> list[str]:
+    with pytest.raises(InvalidArgumentError):
+        await site.report(store_id, **fields)
+    return list((await site.report(B)).warnings)
+
+
+@on_loop
+async def test_brokers_that_are_refused_are_seen(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with reported_site(tmp_path) as site:
+        first = OneCaller()
+        site.groups.handle(first, Frame(1, Opcode.REPORT_REPLICA, 0, site.encode_report(A, port=1), b""))
+        await first.outcome
+        copied = (
+            "a at h:9 is refused: the data directory of a at h:9 is a copy of the one of a at h:1. "
+            "Start the replica with an empty directory: it copies the log"
+        )
+        taken = (
+            "a at h:8 is refused: the broker_id a is taken by the broker at h:1. "
+            "Set a unique broker_id for each replica"
+        )
+        for _ in range(3):
+            assert await _refused(site, A, port=9) == [copied]
+        assert await _refused(site, D, port=8, broker_id="a") == [taken, copied]
+        assert [each.message for each in caplog.records if "is refused" in each.message] == [
+            copied.replace("refused: ", "refused: group orders: "),
+            taken.replace("refused: ", "refused: group orders: "),
+        ]
+        site.groups.caller_gone(first)  # that broker has moved
+        view = await site.report(A, port=9)
+        assert list(view.warnings) == [taken]
+        site.clock.advance(60)
+        assert list((await site.report(A, port=9)).warnings) == [taken]
+        site.clock.advance(1)
+        assert list((await site.report(A, port=9)).warnings) == []
+
+
+def test_the_number_of_refused_brokers_that_are_remembered_is_limited() -> None:
+    refused = RefusedReplicas()
+    for number in range(100):
+        assert refused.add(ReplicaReport(broker_id="a", host="h", port=1 + number), "it is a copy", number)
+    assert not refused.add(ReplicaReport(broker_id="a", host="h", port=100), "it is a copy", 100)
+    assert len(refused.problems(100)) == 64
+
+
+@on_loop
+async def test_why_a_replica_has_stopped_is_seen(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with reported_site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        problem = "it has stopped: the log differs from its master's"
+        await site.report(A, last_epoch=1, problem=problem, is_stopping=True)
+        view = await site.report(B, last_epoch=1)
+        [stopped] = [each for each in view.replicas if each.store_id == A]
+        assert (stopped.alive, stopped.problem) == (False, problem)
+        assert f"a said at last: {problem}" in describe_replicas(view).problems
+        for _ in range(2):
+            await site.report(C, last_epoch=1, problem="the disk is full")
+        assert [each.message for each in caplog.records if each.levelno == logging.WARNING][1:] == [
+            f"group orders: a: {problem}",
+            "group orders: c: the disk is full",
+        ]

@@ -129,17 +129,24 @@ class LogSession:
         gives_up = begun.is_unclean and begun.begin < store.confirm_offset
         both_from = max(begun.begin, begun.log_start, store.log_start)  # both logs have records from here on
         if begun.must_copy and not gives_up and both_from < store.confirm_offset:
-            raise LogDivergedError(
-                f"the log differs from its master's below offset {both_from}, but everything below "
-                f"{store.confirm_offset} is confirmed: nothing is removed, and this replica stops. {GIVE_UP}"
-            )
+            raise self._diverged(begun, f"below offset {both_from}")
         if not begun.must_copy and not gives_up:
             self._check_same(begun)
+            if begun.begin < store.confirm_offset:
+                raise self._diverged(begun, f"from offset {begun.begin} on")
             if begun.begin < store.log_end:
                 with self.pause_reads():
                     await uninterrupted(partial(store.cut, begun.begin))
         self._number = begun.session
         return begun
+
+    def _diverged(self, begun: FollowLogAnswer, where: str) -> LogDivergedError:
+        store = self._store
+        return LogDivergedError(
+            f"the log differs from its master's {where}, but everything below {store.confirm_offset} is confirmed. "
+            f"It ends at {store.log_end} in epoch {store.last_epoch}, the master's at {begun.log_end} in epoch "
+            f"{begun.epoch}. Nothing is removed, and this replica stops. {GIVE_UP}"
+        )
 
     def _check_same(self, begun: FollowLogAnswer) -> None:
         """Raise ``LogDivergedError`` if an epoch had two writers: epochs alone do not show it.

@@ -23,6 +23,7 @@ from litemq.errors import (
     LiteMQError,
     NotEnoughReplicasError,
     NotMasterError,
+    OutdatedStoreError,
     OverloadedError,
     StoreFailedError,
 )
@@ -37,7 +38,7 @@ from litemq.proto.wire_pb2 import (
 )
 from litemq.storage.log.chunks import Chunk
 from litemq.storage.log.store_id import STORE_ID_BYTES
-from litemq.storage.replica_store import ReplicaStore
+from litemq.storage.replica_store import OUTDATED, ReplicaStore
 
 __all__ = ["FollowerProgress", "ReplicaNames", "Shipping"]
 
@@ -147,6 +148,7 @@ class Shipping:
         mine = [EpochStart(epoch.number, epoch.start_offset) for epoch in store.epochs]
         log_start, log_end = store.log_start, store.log_end
         begin = common_end(mine, log_end, theirs, asked.log_end)
+        self._check_member(asked.store_id, begin)
         must_copy = begin < log_start or begin < asked.log_start or asked.log_end < log_start
         if asked.copies and (must_copy or begin < asked.log_end):
             begin = log_start  # the copy starts again
@@ -195,6 +197,16 @@ class Shipping:
                 f"the log of the follower has epoch {theirs[-1].number}: the master of epoch {self._epoch} was replaced"
             )
         return theirs
+
+    def _check_member(self, store_id: bytes, begin: int) -> None:
+        """Raise if a member of the in-sync set has lost confirmed records: it counts as having all.
+
+        Without its own flush of them, they were not confirmed. So its directory is an older one. It
+        may follow once it is no member any more.
+        """
+        confirmed = self._store.confirm_offset
+        if store_id in self._in_sync.current.members and begin < confirmed:
+            raise OutdatedStoreError(OUTDATED.format(end=begin, confirmed=confirmed))
 
     def _fetch(self, caller: Caller, frame: Frame) -> None:
         asked = parse(FetchLogRequest, frame.header)

@@ -23,7 +23,7 @@ class ReplicaInfo(NamedTuple):
     confirm_offset: int  # of its log, below which everything is confirmed
     lag: int | None  # bytes of the master's log that it lacks, by the last reports; None: there is no master
     bytes_cut: int  # of its log that its masters lacked, kept in files cut-off-…
-    problem: str = ""  # why it cannot write or follow; empty: it can
+    problem: str = ""  # why it cannot write or follow, or why it has stopped; empty: it can
     cut_at: int = 0  # ms since 1970, of the last cut of ``bytes_cut``; 0: there was none
 
 
@@ -67,7 +67,7 @@ class ReplicaGroupInfo(NamedTuple):
     obstacle: str  # why there is no master, or why the NameServer cannot elect one; otherwise empty
     facts_lost: bool  # the NameServers do not know the in-sync set any more
     revision: int  # of the facts in the cluster store
-    warnings: tuple[str, ...] = ()  # about settings of its replicas that do not agree
+    warnings: tuple[str, ...] = ()  # about settings of its replicas that do not agree, and brokers that were refused
 
     @property
     def master(self) -> ReplicaInfo | None:
@@ -97,8 +97,8 @@ class ReplicaGroupInfo(NamedTuple):
                 found += [] if each.is_master else [_silence(each)]
             elif not each.in_sync and self.in_sync:
                 found.append(f"{each.broker_id} is not in sync")
-            if each.alive and each.problem:
-                found.append(f"{each.broker_id}: {each.problem}")
+            if each.problem:
+                found.append(f"{each.broker_id}{'' if each.alive else ' said at last'}: {each.problem}")
             if each.damaged_stretches:
                 places = "place" if each.damaged_stretches == 1 else "places"
                 found.append(

@@ -22,7 +22,9 @@ __all__ = [
     "MAX_GROUPS",
     "MAX_LEASE_MS",
     "MAX_MEMBERS",
+    "NOTHING",
     "STORE_ID_BYTES",
+    "Confirmed",
     "GroupFact",
     "GroupGone",
     "GroupState",
@@ -46,6 +48,32 @@ MAX_MEMBERS: Final = 64
 MAX_LEASE_MS: Final = 600_000
 _MAX_SEGMENT_BYTES: Final = 1 << 40
 _MAX_REVISION: Final = (1 << 63) - 1
+_MAX_OFFSET: Final = (1 << 63) - 1
+
+
+class Confirmed(NamedTuple):
+    """What is known to be confirmed: everything below ``offset``. Its last record is of ``epoch``.
+
+    Every member of the in-sync set has it. A store that lacks a part of it is older than the one
+    that became a member: its directory was restored from a backup, or is a copy.
+    """
+
+    offset: int = 0
+    epoch: int = 0
+
+    def is_in(self, last_epoch: int, log_end: int) -> bool:
+        """Return whether a log has it that ends at ``log_end`` with a record of ``last_epoch``.
+
+        The log's end is not enough: it may have unconfirmed records of an older epoch there.
+        """
+        return last_epoch >= self.epoch and log_end >= self.offset
+
+    def raised(self, offset: int, epoch: int) -> Confirmed:
+        """Return what is known after a report that everything below ``offset`` is confirmed."""
+        return Confirmed(max(self.offset, offset), max(self.epoch, epoch))
+
+
+NOTHING: Final = Confirmed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +82,7 @@ class GroupFact:
 
     ``revision`` is assigned by the store. It rises with every change of the fact. The last election
     of a replica that may lack confirmed records began ``unclean_epoch``; 0: there was none.
+    ``confirmed`` is what each member has at least. It begins again with an unclean election.
     """
 
     name: str
@@ -64,6 +93,7 @@ class GroupFact:
     segment_bytes: int
     revision: int = 0
     unclean_epoch: int = 0
+    confirmed: Confirmed = NOTHING
 
     def __post_init__(self) -> None:
         check_name(self.name, "group")
@@ -72,6 +102,8 @@ class GroupFact:
         self._check_number("segment_bytes", self.segment_bytes, 1, _MAX_SEGMENT_BYTES)
         self._check_number("revision", self.revision, 0, _MAX_REVISION)
         self._check_number("unclean_epoch", self.unclean_epoch, 0, self.epoch)
+        self._check_number("confirmed", self.confirmed.offset, 0, _MAX_OFFSET)
+        self._check_number("confirmed_epoch", self.confirmed.epoch, 0, self.epoch)
         if not 1 <= len(self.members) <= MAX_MEMBERS:
             raise self._invalid(f"an in-sync set of {len(self.members)} members: choose 1 … {MAX_MEMBERS}")
         for store_id in self.members:
@@ -132,7 +164,7 @@ class GroupStore(Protocol):
         """Store the first ``fact`` of a group, without a master; return it with its revision."""
 
     async def change(self, before: GroupFact, after: GroupFact) -> GroupFact:
-        """Replace the in-sync set or ``min_in_sync`` within an epoch; return the new fact.
+        """Replace a fact within an epoch: not the epoch itself, nor the master. Return the new one.
 
         The in-sync set never gets smaller than ``min_in_sync``.
         """
@@ -211,6 +243,8 @@ def _check_successor(before: GroupFact, after: GroupFact) -> None:
     is_unclean = after.unclean_epoch == after.epoch > before.epoch
     if after.unclean_epoch != before.unclean_epoch and not is_unclean:
         raise InvalidArgumentError(f"group {before.name}: only an unclean election changes unclean_epoch")
+    if not is_unclean and after.confirmed != before.confirmed.raised(*after.confirmed):
+        raise InvalidArgumentError(f"group {before.name}: what is confirmed stays confirmed")
     if len(after.members) < min(after.min_in_sync, len(before.members)) and not is_unclean:
         raise InvalidArgumentError(
             f"group {before.name}: an in-sync set of {len(after.members)} members is smaller than "
@@ -250,6 +284,8 @@ def encode_fact(fact: GroupFact) -> bytes:
         min_in_sync=fact.min_in_sync,
         segment_bytes=fact.segment_bytes,
         unclean_epoch=fact.unclean_epoch,
+        confirmed=fact.confirmed.offset,
+        confirmed_epoch=fact.confirmed.epoch,
     ).SerializeToString(deterministic=True)
 
 
@@ -273,6 +309,7 @@ def decode_fact(name: str, data: bytes, revision: int) -> GroupFact:
         stored.segment_bytes,
         revision=revision,
         unclean_epoch=stored.unclean_epoch,
+        confirmed=Confirmed(stored.confirmed, stored.confirmed_epoch),
     )
 
 

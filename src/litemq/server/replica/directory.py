@@ -19,7 +19,7 @@ from litemq.server.replica.cut_off_files import CutOffFiles
 from litemq.storage.files.disk import Disk
 from litemq.storage.log.log_directory import COPY_MARKER
 from litemq.storage.log.repair import Stretch
-from litemq.storage.log.store_id import open_store_id
+from litemq.storage.log.store_id import check_owner, open_store_id
 from litemq.storage.log_copy import LogCopy
 from litemq.storage.offline.repair_log import ClosedLog
 from litemq.storage.replica_store import ReplicaStore
@@ -58,6 +58,7 @@ class ReplicaDirectory:
         """Open the store, unless the directory has an incomplete copy or ``cannot_open``.
 
         Raises:
+            StorageError: It belongs to another replica, such as a copied directory.
             CorruptStoreError: It does not open, and its log has no damage to repair.
         """
         await uninterrupted(self._open)
@@ -65,17 +66,19 @@ class ReplicaDirectory:
     def _open(self) -> None:
         self._close_log()
         path, config, name = self._path, self._store_config, self._config.broker_name
+        check_owner(path, name, self._config.broker_id)
         try:
             store = ReplicaStore(path, config, self._clock, disk=self._disk, broker_name=name)
         except IncompleteCopyError:
-            self.store_id = open_store_id(self._disk, path, name)
+            pass
         except CorruptStoreError as error:
             if not self._open_log():
                 raise
             _LOG.error("%s: the log is repaired with the bytes of another replica before it opens", error)
         else:
             store.on_failure(self._on_failure)
-            self.store_id, self.store, self.cannot_open = store.store_id, store, False
+            self.store, self.cannot_open = store, False
+        self.store_id = open_store_id(self._disk, path, name, self._config.broker_id)
         self.cut_off.count()
 
     def _open_log(self) -> bool:
@@ -84,7 +87,6 @@ class ReplicaDirectory:
         self._closed_log = log
         try:
             self._closed_stretches = log.stretches()
-            self.store_id = open_store_id(self._disk, self._path, self._config.broker_name)
         except BaseException:
             self._close_log()
             raise

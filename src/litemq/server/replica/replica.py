@@ -35,6 +35,7 @@ from litemq.server.replica.held_requests import HeldRequests
 from litemq.server.replica.log_repairs import LogRepairs
 from litemq.server.replica.master import MasterRole
 from litemq.storage.files.disk import DISK, Disk
+from litemq.storage.replica_store import OUTDATED, ReplicaStore
 from litemq.types import MAX_PROBLEM_CHARS
 
 __all__ = ["run_replica"]
@@ -103,6 +104,8 @@ class _Replica:
         self._broker: Broker | None = None
         self._held = HeldRequests(self.handle)
         self._is_stopping = False
+        self._outdated = ""
+        self._failure = ""  # why this replica stops by itself
         self._follower: FollowerRole | None = None
         self._failed = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -178,6 +181,7 @@ class _Replica:
             if stop.is_set() and self._follower is not None:
                 await self._follower.leave()
             await _ended(roles)  # first: a master needs the link to release its lease
+            self._failure = self._failure_of(roles, repairs)
             await self._link.report_stop()
             for task in (*ends, repairs, trimming, counting, link):
                 await _ended(task)
@@ -188,6 +192,13 @@ class _Replica:
         store = self.directory.store
         if store is not None and store.write_failure is not None:
             raise StoreFailedError(store.write_failure)
+
+    def _failure_of(self, *tasks: asyncio.Task[None]) -> str:
+        """Return why this replica stops by itself: one of ``tasks``, or its store, has failed."""
+        store = self.directory.store
+        errors = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+        reasons = [*errors, store.write_failure if store is not None else None]
+        return next((f"it has stopped: {reason}" for reason in reasons if reason is not None), "")
 
     async def _take_roles(self) -> None:
         role: _Role | None = None
@@ -216,6 +227,8 @@ class _Replica:
     def _wanted(self, view: ReplicaGroup) -> _Role | None:
         """Return the role that ``view`` gives this replica; ``None``: it goes on as it is."""
         store = self.directory.store
+        if store is not None and self._is_outdated(store, view):
+            return _Role(view.epoch, is_master=False, address=None)
         if view.holder == self.directory.store_id:
             if store is not None and not store.follows and store.last_epoch == view.epoch:
                 return _Role(view.epoch, is_master=True, address=None)
@@ -225,6 +238,19 @@ class _Replica:
         master = next((each for each in view.replicas if each.store_id == view.holder), None)
         address = (master.host, master.port) if master is not None else None
         return _Role(view.epoch, is_master=False, address=address)
+
+    def _is_outdated(self, store: ReplicaStore, view: ReplicaGroup) -> bool:
+        """Return whether ``view`` has this store in the in-sync set, and it lacks what the set has.
+
+        It does not follow as a member: until it has caught up, it could be elected.
+        """
+        lacks_any = store.last_epoch < view.confirmed_epoch or store.log_end < view.confirmed
+        is_outdated = store.follows and lacks_any and store.store_id in view.members
+        problem = OUTDATED.format(end=store.log_end, confirmed=view.confirmed) if is_outdated else ""
+        if problem and not self._outdated:
+            _LOG.error("%s", problem)
+        self._outdated = problem
+        return is_outdated
 
     def _begin(self, role: _Role, view: ReplicaGroup) -> asyncio.Task[None] | None:
         config, store = self._config, self.directory.store
@@ -287,15 +313,18 @@ class _Replica:
             bytes_cut=self.directory.cut_off.size,
             cut_at_ms=self.directory.cut_off.latest_ms,
             flushed=store.flushed_offset if store is not None else 0,
+            confirm_epoch=store.confirm_epoch if store is not None else 0,
             problem=self._problem[:MAX_PROBLEM_CHARS],
         )
 
     @property
     def _problem(self) -> str:
-        """Why this replica cannot write or follow; empty: it can."""
+        """Why this replica cannot write or follow, or why it stops; empty: it can."""
         follows = self._follower.problem if self._follower is not None else ""
         store = self.directory.store
         disk = store.disk_refusal if store is not None else ""
+        if self._failure or self._outdated:
+            return self._failure or self._outdated
         return "; ".join(filter(None, (disk, follows)))  # a full disk may be why it does not follow
 
 

@@ -8,7 +8,7 @@ The log of a replica begins no epoch when it is opened: an election decides who 
     DIR/abort         exists while the directory is open; after a crash it is still there
     DIR/checkpoint    the progress of the log and its projections
     DIR/epochs        the writers of the log
-    DIR/store_id      the id of the directory and its group, if it is a replica's
+    DIR/store_id      the id of a replica's directory, its group and its broker_id
     DIR/copying       exists while the log is an incomplete copy of another one
     DIR/commitlog/    the segments
 """

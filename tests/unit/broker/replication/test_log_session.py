@@ -136,7 +136,7 @@ async def test_a_log_that_parts_where_the_masters_is_dropped_needs_a_copy(tmp_pa
         a._maintenance.take_marks()
         assert common < a.log_start < end
         if is_confirmed:
-            with pytest.raises(LogDivergedError, match="nothing is removed"):
+            with pytest.raises(LogDivergedError, match="Nothing is removed"):
                 await master.follow(b)
         else:
             needed = await master.follow(b)
@@ -161,8 +161,13 @@ async def test_confirmed_records_are_given_up_only_after_an_unclean_election(tmp
         await a.confirmed(send_bodies(a, b"lost"))
     a.stop_writing(LEFT)
     async with serving(b, min_in_sync=1, epoch=3) as second:
-        with pytest.raises(LogDivergedError, match="is confirmed: nothing is cut off"):
+        with pytest.raises(LogDivergedError) as stopped:
             await second.follow(a)
+        assert str(stopped.value).startswith(
+            f"the log differs from its master's from offset {common} on, but everything below {a.confirm_offset} is "
+            f"confirmed. It ends at {a.log_end} in epoch 2, the master's at {b.log_end} in epoch 3. Nothing is "
+            "removed, and this replica stops. Keep its data directory: the master may be the one that lacks messages."
+        )
     b.stop_writing(LEFT)
     async with serving(b, min_in_sync=1, epoch=4, unclean=True):
         pass
@@ -188,7 +193,7 @@ async def test_a_log_with_the_same_epochs_of_another_writer_is_refused(tmp_path:
         (each.number, each.start_offset) for each in b.epochs
     ]
     async with serving(a, epoch=2) as master:
-        with pytest.raises(LogDivergedError, match=r"offset 0 is not the master's.*empty data directory"):
+        with pytest.raises(LogDivergedError, match=r"offset 0 is not the master's.*Keep its data directory"):
             await master.follow(b)
     close_stores(a, b)
 

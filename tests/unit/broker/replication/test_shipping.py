@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from litemq.clock import FakeClock
 from litemq.errors import (
     InvalidArgumentError,
     NotMasterError,
+    OutdatedStoreError,
     OverloadedError,
     RemoteError,
     StorageError,
@@ -74,6 +76,35 @@ async def test_nothing_is_confirmed_without_the_whole_set(tmp_path: Path) -> Non
         await eventually(lambda: a.flushed_offset == end)
         assert a.confirm_offset < end
         assert read_bodies(a, "orders") == [b"one"]
+    close_stores(a, b, c)
+
+
+@on_loop
+async def test_a_member_with_an_old_directory_does_not_follow_until_it_is_no_member(tmp_path: Path) -> None:
+    """Until it has caught up, it could be elected without the confirmed records that it lacks."""
+    a, b, c = open_stores(tmp_path, "a", "b", "c")
+    async with serving(a, [b, c]) as master, following(master, c):
+        async with following(master, b):
+            await a.confirmed(send_bodies(a, b"one"))
+            await all_have(a, b, c)
+            b.close()
+            shutil.copytree(tmp_path / "b", tmp_path / "backup")
+            (b,) = open_stores(tmp_path, "b")
+        async with following(master, b):
+            await a.confirmed(send_bodies(a, b"two"))
+            await all_have(a, b, c)
+        b.close()
+        (b,) = open_stores(tmp_path, "backup")
+        end = b.log_end
+        with pytest.raises(
+            OutdatedStoreError, match=f"of the group up to offset {end}, but it had everything below {a.confirm_offset}"
+        ):
+            await master.follow(b)
+        assert len(master.shipping.followers) == 1
+        master.shipping.settle(InSyncSet(frozenset({a.store_id, c.store_id}), 2))
+        async with following(master, b):
+            await all_have(a, b, c)
+            assert_same(a, b)
     close_stores(a, b, c)
 
 

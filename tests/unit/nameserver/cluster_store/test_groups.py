@@ -13,6 +13,8 @@ from litemq.nameserver.cluster_store.groups import (
     MAX_EPOCH,
     MAX_LEASE_MS,
     MAX_MEMBERS,
+    NOTHING,
+    Confirmed,
     GroupFact,
     GroupState,
     check_change,
@@ -160,3 +162,25 @@ def test_a_refusal_carries_the_state_that_applies() -> None:
     again = pickle.loads(pickle.dumps(leased))  # noqa: S301 (our own bytes)
     assert isinstance(again, ChangeRefusedError)
     assert (str(again), again.current) == (str(leased), state)
+
+
+def test_what_is_confirmed_stays_confirmed_until_an_unclean_election() -> None:
+    known = replace(FACT, confirmed=Confirmed(500, 2))
+    assert decode_fact("orders", encode_fact(known), 7) == known
+    assert encode_fact(replace(known, confirmed=NOTHING)) == encode_fact(FACT)  # the bytes of older versions
+    check_change(known, replace(known, confirmed=Confirmed(501, 3)))
+    for confirmed in (Confirmed(499, 3), Confirmed(501, 1), NOTHING):
+        with pytest.raises(InvalidArgumentError, match="what is confirmed stays confirmed"):
+            check_change(known, replace(known, confirmed=confirmed))
+    check_election(known, replace(known, epoch=4, unclean_epoch=4, confirmed=NOTHING))
+    for outside in (Confirmed(-1, 0), Confirmed(1 << 63, 0), Confirmed(1, FACT.epoch + 1)):
+        with pytest.raises(InvalidArgumentError):
+            replace(FACT, confirmed=outside)
+
+
+def test_a_log_needs_the_offset_and_the_epoch_of_what_is_confirmed() -> None:
+    confirmed = NOTHING.raised(500, 2).raised(400, 3)
+    assert confirmed == Confirmed(500, 3)
+    assert confirmed.is_in(3, 500)
+    assert not confirmed.is_in(3, 499)
+    assert not confirmed.is_in(2, 900)  # these are unconfirmed records of an older master

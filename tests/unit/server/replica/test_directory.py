@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +17,7 @@ import pytest
 
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.clock import SystemClock
-from litemq.errors import CorruptStoreError, DiskFullError, LiteMQError, NotMasterError
+from litemq.errors import CorruptStoreError, DiskFullError, LiteMQError, NotMasterError, StorageError
 from litemq.format.record_encode import encode_record
 from litemq.proto.wire_pb2 import ReplicaGroup
 from litemq.server.broker_config import BrokerConfig
@@ -176,3 +178,17 @@ async def test_a_replica_without_a_master_opens_a_directory_that_a_copy_has_clos
         with contextlib.suppress(asyncio.CancelledError):
             await roles
         await replica.directory.close()
+
+
+@on_loop
+async def test_a_copy_of_another_replicas_directory_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    config = _config(tmp_path / "b")
+    directory = ReplicaDirectory(config, BrokerClock(SystemClock()), DISK, lambda _reason: None)
+    await directory.open()
+    await directory.close()
+    shutil.copytree(tmp_path / "b", tmp_path / "c")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "c").rglob("*")}
+    copied = replace(config, broker_id="c", data_path=str(tmp_path / "c"))
+    with pytest.raises(StorageError, match="the directory of replica b, or a copy of it, but this is replica c"):
+        await ReplicaDirectory(copied, BrokerClock(SystemClock()), DISK, lambda _reason: None).open()
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "c").rglob("*")} == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -220,6 +221,44 @@ async def test_a_client_reads_from_a_replica(tmp_path: Path) -> None:
         found = await mq.admin.find("orders", "k")
         assert len(found) == len(bodies)
         await trio.replicas[stopped].start()
+
+
+@on_loop
+async def test_an_old_directory_of_a_member_stays_out_until_the_set_has_changed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with _trio(tmp_path) as trio, AsyncClient(trio.url) as mq:
+        first = await trio.wait_master(1)
+        await mq.admin.create_topic("orders", queues=1)
+        await mq.send("orders", b"one")
+        restored, other = (name for name in _NAMES if name != first)
+        await trio.replicas[restored].stop()
+        shutil.copytree(tmp_path / restored, tmp_path / "backup")
+        await trio.replicas[restored].start()
+        await trio.wait_master(1)
+        [group] = await mq.admin.replica_groups()
+        before = max(each.log_end for each in group.replicas)
+        await mq.send("orders", b"two")
+        while group.master is None or group.master.confirm_offset <= before:  # the NameServer knows it
+            [group] = await mq.admin.replica_groups()
+        for name in (first, other, restored):  # the last two remain the in-sync set
+            await trio.replicas[name].stop()
+        shutil.rmtree(tmp_path / restored)
+        shutil.copytree(tmp_path / "backup", tmp_path / restored)
+        await trio.replicas[restored].start()
+        while not any("the data directory is older than this replica was" in each for each in group.problems):
+            [group] = await mq.admin.replica_groups()
+        assert group.master is None
+        assert f"the data directory of {restored} is older than the replica" in group.obstacle
+        assert sum("older than this replica was" in record.message for record in caplog.records) == 1
+        for name in (other, first):
+            await trio.replicas[name].start()
+        await trio.wait_master(2)
+        await mq.send("orders", b"three")
+        async with mq.reader("orders", start="earliest") as reader:
+            assert [bytes((await anext(reader)).body) for _ in range(3)] == [b"one", b"two", b"three"]
+        while group.problems:
+            [group] = await mq.admin.replica_groups()
 
 
 def test_replication_is_refused_unless_asked_for() -> None:
