@@ -12,7 +12,7 @@ from typing import Any
 from litemq import AsyncClient
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_PARTIAL
 from litemq.errors import LiteMQError
-from litemq.nameserver.forced_changes import EPOCH_GAP
+from litemq.nameserver.latest_fact import EPOCH_GAP
 from litemq.proto.wire_pb2 import ReplicaGroup
 from support.commands import litemq
 from support.etcd import EtcdCluster
@@ -176,11 +176,8 @@ async def test_a_group_is_recovered_after_a_wipe_of_etcd_without_a_restart(tmp_p
             await mq.admin.create_topic("orders", queues=1)
             await mq.send("orders", b"before", durability="replicas")
             etcd.wipe()
-            lost = "group orders: facts lost: run `litemq cluster recover orders`"
             for nameserver in cluster.nameservers:
-                url = f"litemq://{nameserver.address}"
-                await asyncio.to_thread(wait_until, lambda url=url: lost in _status(tmp_path, url)[2])  # type: ignore[misc]
-                assert (await asyncio.to_thread(_status, tmp_path, url))[0] == EXIT_PARTIAL
+                await _wait_lost(tmp_path, f"litemq://{nameserver.address}")
             recover = ("cluster", "recover", "orders", "--yes", "--url", cluster.url)
             await asyncio.to_thread(wait_until, lambda: litemq(*recover, cwd=tmp_path, check=False).returncode == 0)
             for nameserver in cluster.nameservers:
@@ -191,6 +188,69 @@ async def test_a_group_is_recovered_after_a_wipe_of_etcd_without_a_restart(tmp_p
         for nameserver in cluster.nameservers:
             url = f"litemq://{nameserver.address}"
             await asyncio.to_thread(wait_until, lambda url=url: _status(tmp_path, url)[0] == 0)  # type: ignore[misc]
+
+
+@on_loop
+async def test_an_old_copy_of_etcd_costs_no_message(tmp_path: Path) -> None:
+    """Its in-sync set has a replica that lacks a message. That one is not elected."""
+    with ExitStack() as stack:
+        etcd = stack.enter_context(EtcdCluster(1))
+        cluster = _Cluster(tmp_path, etcd.endpoints, "/litemq", stack)
+        first, view = cluster.nameservers[0], await cluster.wait_master(cluster.nameservers[0], 1)
+        async with AsyncClient(cluster.url) as mq:
+            await mq.admin.create_topic("orders", queues=1)
+            for number, nameservers_restart in enumerate((False, True)):
+                etcd.save(tmp_path / f"copy-{number}")
+                view = await cluster.wait_master(first, view.epoch)  # a long stop of etcd ends the lease
+                silent = next(name for name in cluster.replicas if name != master_of(view))
+                cluster.replicas[silent].kill()
+                view = await cluster.wait_master(first, view.epoch, members=2)
+                await mq.send("orders", f"{number}".encode(), durability="replicas")
+                if nameservers_restart:  # they know nothing then, but the replicas do
+                    for nameserver in cluster.nameservers:
+                        nameserver.kill()
+                etcd.restore(tmp_path / f"copy-{number}")
+                if nameservers_restart:
+                    for nameserver in cluster.nameservers:
+                        nameserver.start()
+                for nameserver in cluster.nameservers:
+                    await _wait_lost(tmp_path, f"litemq://{nameserver.address}")
+                for name, replica in cluster.replicas.items():
+                    if name != silent:
+                        replica.kill()
+                cluster.replicas[silent].start()
+                recover = ("cluster", "recover", "orders", "--yes", "--url", cluster.url)
+                alone = await asyncio.to_thread(_wait_ended, tmp_path, recover, "only 1 of 3 replicas reports")
+                assert alone != 0
+                for name, replica in cluster.replicas.items():
+                    if name != silent:
+                        replica.start()
+                assert await asyncio.to_thread(_wait_ended, tmp_path, recover, "recovered group orders") == 0
+                view = await cluster.wait_master(first, view.epoch + EPOCH_GAP)
+            await mq.send("orders", b"last", durability="replicas")
+            async with mq.reader("orders", start="earliest") as reader:
+                assert [bytes((await anext(reader)).body) for _ in range(3)] == [b"0", b"1", b"last"]
+
+
+async def _wait_lost(folder: Path, url: str) -> None:
+    """Wait until a NameServer says that the facts of the group are lost."""
+    lost = "group orders: facts lost: run `litemq cluster recover orders`"
+    await asyncio.to_thread(wait_until, lambda: lost in _status(folder, url)[2])
+    assert (await asyncio.to_thread(_status, folder, url))[0] == EXIT_PARTIAL
+
+
+def _wait_ended(folder: Path, command: tuple[str, ...], text: str) -> int:
+    """Repeat a command until its output has ``text``; return its exit code."""
+    codes: list[int] = []
+
+    def has_ended() -> bool:
+        done = litemq(*command, cwd=folder, check=False)
+        if text in done.stdout + done.stderr:
+            codes.append(done.returncode)
+        return bool(codes)
+
+    wait_until(has_ended)
+    return codes[0]
 
 
 def test_without_the_extra_the_command_to_install_it_is_shown(tmp_path: Path) -> None:

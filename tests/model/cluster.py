@@ -27,6 +27,8 @@ from model.protocol import (
     RECOVERY_BOUNDS,
     RECOVERY_VARIANTS,
     REPLICAS,
+    RESTORE_BOUNDS,
+    RESTORE_VARIANTS,
     SAFE,
     VARIANTS,
     Event,
@@ -37,7 +39,7 @@ from model.protocol import (
 
 __all__ = ["Finding", "heal", "hunt", "search_all", "shorten", "walk"]
 
-_ALL: Final = VARIANTS | RECOVERY_VARIANTS
+_ALL: Final = VARIANTS | RECOVERY_VARIANTS | RESTORE_VARIANTS
 _STEPS: Final = 160
 _HEAL_EVERY: Final = 20  # runs
 _WEIGHTS: Final = {
@@ -62,6 +64,7 @@ _WEIGHTS: Final = {
     "wipe": 0.25,
     "resign": 0.25,
     "recover": 1.0,
+    "restore": 0.5,
 }
 # What a group does by itself, in this order.
 _HEALING: Final = (
@@ -146,6 +149,8 @@ def heal(world: World) -> int | None:
 
 
 def _bounds_of(variant: str) -> dict[str, int]:
+    if variant in RESTORE_VARIANTS:
+        return RESTORE_BOUNDS
     return RECOVERY_BOUNDS if variant in RECOVERY_VARIANTS else BOUNDS
 
 
@@ -200,7 +205,7 @@ def search_all(runs: int, seed: int = 1) -> list[str]:
         begin = time.monotonic()
         found = hunt(variant, runs, seed)
         _print(variant, found, time.monotonic() - begin, with_schedule=False)
-        if (found.problem is None) != (variant in SAFE | {"recovery"}):
+        if (found.problem is None) != (variant in SAFE | {"recovery", "restore"}):
             wrong.append(variant)
     return wrong
 

@@ -20,6 +20,8 @@ __all__ = [
     "RECOVERY_BOUNDS",
     "RECOVERY_VARIANTS",
     "REPLICAS",
+    "RESTORE_BOUNDS",
+    "RESTORE_VARIANTS",
     "SAFE",
     "VARIANTS",
     "Event",
@@ -35,6 +37,7 @@ BOUNDS: Final = {"records": 4, "elections": 5, "crashes": 4, "wipes": MIN_IN_SYN
 Event = tuple[object, ...]  # a name, and what the event concerns
 Log = tuple[tuple[int, object], ...]  # an epoch and a value for each record
 Set = frozenset[int]
+Fact = tuple[int, int, Set, int]  # an epoch, its master, the in-sync set, the revision
 Report = tuple[int, int, int]  # a store, an epoch, an offset
 Change = tuple[int, int, int, Set]  # a node, its epoch, the revision it knows, the new set
 Answer = tuple[int, int, int, Set, bool, int]  # a change, whether it was made, and the revision
@@ -65,6 +68,8 @@ class Rules(NamedTuple):
     recover_overlap: bool = True  # so many replicas have the latest epoch that they overlap with any set
     recover_latest: bool = True  # the new set has the replicas with the latest record; else all replicas
     small_set_waits: bool = True  # a set smaller than MIN_IN_SYNC confirms nothing
+    # With the bound ``restores``, the store returns to a former fact.
+    old_fact_is_lost: bool = True  # whoever knows a later fact takes the former one for lost; else it counts
 
 
 VARIANTS: Final = {
@@ -97,6 +102,8 @@ RECOVERY_VARIANTS: Final = {
     "small-set-confirms": Rules(small_set_waits=False),
 }
 RECOVERY_BOUNDS: Final = BOUNDS | {"losses": 1}
+RESTORE_VARIANTS: Final = {"restore": Rules(), "restore-believed": Rules(old_fact_is_lost=False)}
+RESTORE_BOUNDS: Final = RECOVERY_BOUNDS | {"restores": 1}
 SAFE: Final = frozenset({"proposed", "proposed+promise"})
 
 
@@ -157,6 +164,8 @@ class World:
         self.next_disk, self.next_value = REPLICAS, 1
         # The fact of the group in the cluster store.
         self.epoch, self.holder, self.isr, self.revision = 0, -1, frozenset(range(REPLICAS)), 1
+        self.former: tuple[Fact, ...] = ()  # if it may return
+        self.is_lost = False  # the store has a former fact
         # What is on its way.
         self.reports: frozenset[Report] = frozenset()
         self.changes: frozenset[Change] = frozenset()
@@ -176,7 +185,7 @@ class World:
     def key(self) -> tuple[object, ...]:
         return (
             tuple(node.key() for node in self.nodes),
-            (self.epoch, self.holder, self.isr, self.revision),
+            (self.epoch, self.holder, self.isr, self.revision, self.former, self.is_lost),
             (self.reports, self.changes, self.answers),
             tuple(sorted(self.read.items())),
             tuple(sorted(self.acked.items())),
@@ -201,7 +210,8 @@ class World:
             if self.left["elections"] and self.may_elect(number):
                 events += [("elect", number, isr) for isr in self._sets_after_election(number)]
             known = max(node.epoch if node.is_master else 0, node.last_epoch)
-            if self.holder == self.name(number) and self.epoch > known and self.epoch not in self.begun:
+            is_elected = self.holder == self.name(number) and not self.is_lost
+            if is_elected and self.epoch > known and self.epoch not in self.begun:
                 events.append(("begin", number))
         events += [
             ("deliver_report", report, number)
@@ -213,6 +223,8 @@ class World:
             and max(0, node.reported(report[0])) < report[2]
         ]
         events += [("store_change", change) for change in self.changes]
+        if self.left.get("restores"):
+            events += [("restore", fact) for fact in self.former]
         if self.left.get("losses") and self._may_recover():
             events.append(("recover",))
         events += [("answer", answer) for answer in self.answers]
@@ -265,7 +277,7 @@ class World:
         return events
 
     def may_elect(self, number: int) -> bool:
-        return self.name(number) in self.isr or not self.rules.isr_only
+        return not self.is_lost and (self.name(number) in self.isr or not self.rules.isr_only)
 
     def _may_recover(self) -> bool:
         """All replicas report, have synced their logs, and no master has a lease."""
@@ -308,7 +320,10 @@ class World:
 
     def do(self, event: Event) -> None:
         """Apply ``event``, and what follows from it."""
+        before = self.epoch, self.holder, self.isr, self.revision
         getattr(self, f"_do_{event[0]}")(*event[1:])
+        if self.left.get("restores") and self.revision != before[-1]:
+            self.former += (before,)
         self._advance()
 
     def _do_append(self, number: int) -> None:
@@ -372,6 +387,15 @@ class World:
             if (node.last_epoch, len(node.log)) == latest or not self.rules.recover_latest
         )
         self.epoch, self.holder, self.revision = self.epoch + 10, -1, self.revision + 1
+        self.is_lost = False
+
+    def _do_restore(self, former: Fact) -> None:
+        """The store returns to an old copy. Masters with later facts may go on for a while."""
+        self.left["restores"] -= 1
+        if self.rules.old_fact_is_lost:
+            self.is_lost = True  # it refuses all until it is recovered
+        else:
+            self.epoch, self.holder, self.isr, self.revision = former
 
     def _do_begin(self, number: int) -> None:
         """The elected replica hears of its election, and begins the epoch."""
@@ -441,7 +465,7 @@ class World:
     def _do_store_change(self, change: Change) -> None:
         number, epoch, revision, isr = change
         self.changes -= {change}
-        is_current = revision == self.revision and epoch == self.epoch
+        is_current = revision == self.revision and epoch == self.epoch and not self.is_lost
         if is_current or not self.rules.cas_epoch:
             self.isr, self.revision = isr, self.revision + 1
             is_current = True

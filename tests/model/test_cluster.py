@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.cluster import hunt, shorten, walk
-from model.protocol import RECOVERY_BOUNDS, RECOVERY_VARIANTS, SAFE, VARIANTS
+from model.protocol import RECOVERY_BOUNDS, RECOVERY_VARIANTS, RESTORE_BOUNDS, RESTORE_VARIANTS, SAFE, VARIANTS
 
 # A seed whose schedule breaks an invariant of the variant; ``all --runs 20000`` finds them.
 SEEDS = {
@@ -69,3 +69,14 @@ def test_each_rule_of_the_recovery_is_needed(variant: str) -> None:
     seed = RECOVERY_SEEDS[variant]
     assert walk(RECOVERY_VARIANTS[variant], seed, bounds=RECOVERY_BOUNDS)[1] is not None
     assert walk(RECOVERY_VARIANTS["recovery"], seed, bounds=RECOVERY_BOUNDS)[1] is None
+
+
+def test_an_old_copy_of_the_cluster_store_is_not_believed() -> None:
+    recovered = 0
+    for seed in range(1, 301):
+        schedule, problem, _ = walk(RESTORE_VARIANTS["restore"], seed, bounds=RESTORE_BOUNDS)
+        assert problem is None, seed
+        names = [event[0] for event in schedule]
+        recovered += "restore" in names and "recover" in names[names.index("restore") :]
+    assert recovered > 50
+    assert walk(RESTORE_VARIANTS["restore-believed"], 52, bounds=RESTORE_BOUNDS)[1] is not None

@@ -20,8 +20,8 @@ from litemq.clock import Clock
 from litemq.errors import (
     ChangeRefusedError,
     GroupFactsLostError,
-    InvalidArgumentError,
     LiteMQError,
+    MasterLeaseLostError,
     OverloadedError,
     ProtocolError,
 )
@@ -103,9 +103,11 @@ class ReplicaGroups:
             return
         if group.state != state:
             group.state = state
-            group.lost_since = None
-            if state.is_leased:
-                group.obstacle = ""
+            if not group.is_outdated:
+                group.note_fact(state.fact)
+                group.lost_since = None
+                if state.is_leased:
+                    group.obstacle = ""
             self._changed(group)
         self._consider(group)
 
@@ -188,12 +190,12 @@ class ReplicaGroups:
         now = self._clock.elapsed_ns()
         known = group.replicas.get(report.store_id)
         deviation = report.wall_ms - self._clock.wall_ms()
-        self._forget_replaced(group, report)
-        if known is not None:
-            self._refuse_copied(group, known, report)
+        group.check_is_unique(report, now)
+        group.forget_former(report)
         if known is None and len(group.replicas) >= MAX_REPLICAS:
             raise OverloadedError(f"group {group.name} has {MAX_REPLICAS} replicas already", 1000)
         group.replicas[report.store_id] = ReportedReplica(report, caller, now, deviation)
+        group.latest = group.latest.joined(report.known_epoch, report.known_revision)
         if known is None or not group.is_alive(known, now) or address_of(known.report) != address_of(report):
             self._changed(group)
         if group.state is None and not group.is_changing:
@@ -207,38 +209,19 @@ class ReplicaGroups:
         group.waiting[timer] = caller, frame
         return None
 
-    def _forget_replaced(self, group: ReportedGroup, report: ReplicaReport) -> None:
-        """A broker has one data directory: one with a wiped disk is a new replica."""
-        for store_id, other in list(group.replicas.items()):
-            if store_id != report.store_id and other.report.broker_id == report.broker_id:
-                if group.is_alive(other, self._clock.elapsed_ns()) and address_of(other.report) != address_of(report):
-                    raise InvalidArgumentError(
-                        f"group {group.name}: the broker_id {report.broker_id} is taken by the broker at "
-                        f"{other.report.host}:{other.report.port}. Set a unique broker_id for each replica"
-                    )
-                del group.replicas[store_id]
-
-    def _refuse_copied(self, group: ReportedGroup, known: ReportedReplica, report: ReplicaReport) -> None:
-        """A store id belongs to one data directory: a copy would be a second master of an epoch."""
-        is_there = known.caller is not None and group.is_alive(known, self._clock.elapsed_ns())
-        if is_there and address_of(known.report) != address_of(report):
-            raise InvalidArgumentError(
-                f"group {group.name}: the data directory of {report.broker_id} at {report.host}:{report.port} "
-                f"is a copy of the one of {known.report.broker_id} at {known.report.host}:{known.report.port}. "
-                "Start the replica with an empty directory: it copies the log"
-            )
-
     async def _renew(self, _caller: Caller, frame: Frame) -> bytes:
         asked = RenewMasterRequest.FromString(frame.header)
         name = check_name(asked.group, "group")
+        group = self._groups.get(name)
         if asked.releases:
-            group = self._groups.get(name)
             known = group.replicas.get(asked.store_id) if group is not None else None
             if known is not None:
                 known.is_stopping = True  # its next report says so, too
             with self._health.asking():
                 await self._store.release(name, asked.epoch, asked.store_id)
             return RenewMasterAnswer().SerializeToString()
+        if group is not None and group.is_outdated and group.lost_since is not None:
+            raise MasterLeaseLostError(f"group {name}: {group.obstacle}")
         with self._health.asking():
             lease_ms = await self._store.renew(name, asked.epoch, asked.store_id)
         return RenewMasterAnswer(lease_ms=lease_ms).SerializeToString()
@@ -248,6 +231,7 @@ class ReplicaGroups:
         fact = await self._fact_of(asked)
         with self._health.asking():
             after = await self._store.change(fact, replace(fact, members=frozenset(asked.members)))
+        self._group(fact.name).note_fact(after)
         return view_of(GroupState(after, is_leased=True)).SerializeToString()
 
     async def _hand_over(self, _caller: Caller, frame: Frame) -> bytes:
@@ -269,13 +253,13 @@ class ReplicaGroups:
         after = replace(group.with_settings(fact, now), epoch=fact.epoch + 1, holder=asked.successor)
         with self._health.asking():
             after = await self._store.hand_over(fact, after, self._limits.master_lease_ms)
+        group.note_fact(after)
         _LOG.warning("group %s: %s is the master of epoch %d", fact.name, successor.report.broker_id, after.epoch)
         return view_of(GroupState(after, is_leased=True)).SerializeToString()
 
     async def _fact_of(self, asked: ChangeInSyncRequest | HandOverRequest) -> GroupFact:
         """Return the fact of a group, or raise unless it is the one that its master knows."""
-        with self._health.asking():
-            state = await self._store.read(check_name(asked.group, "group"))
+        state = await self._read(self._group(check_name(asked.group, "group")))
         if state is None:
             raise ChangeRefusedError(f"group {asked.group} is not in the cluster store", None)
         fact = state.fact
@@ -293,10 +277,25 @@ class ReplicaGroups:
 
     # Elections ------------------------------------------------------------------------------------
 
+    async def _read(self, group: ReportedGroup) -> GroupState | None:
+        """Read the state of ``group``; raise ``GroupFactsLostError`` if it is from an old copy."""
+        latest = group.latest  # of before: what is seen during the read may be later than its answer
+        with self._health.asking():
+            state = await self._store.read(group.name)
+        if state is None or not latest.outdates(state.fact):
+            return state
+        lost = GroupFactsLostError(
+            f"the cluster store was restored from an old copy: it has epoch {state.fact.epoch} and revision "
+            f"{state.fact.revision} of this group, but epoch {latest.epoch} and revision {latest.revision} were there "
+            f"before. Run `litemq cluster recover {group.name}`"
+        )
+        self._note_obstacle(group, str(lost), is_lost=True)
+        raise lost
+
     def _begin(self, group: ReportedGroup, report: ReplicaReport) -> None:
         """Create the facts of a new group, once all of its replicas have reported."""
         alive = group.alive(self._clock.elapsed_ns())
-        grown = [each.broker_id for each in alive if each.last_epoch or each.cannot_open]
+        grown = [each.broker_id for each in alive if each.last_epoch or each.known_epoch or each.cannot_open]
         if group.lost_since is not None and not grown:
             return  # their reports may be older than the records that make the facts lost
         if not grown and len(alive) < report.replicas:
@@ -341,17 +340,18 @@ class ReplicaGroups:
             group.is_changing = False
 
     def _consider(self, group: ReportedGroup) -> None:
-        """Elect a master if the group has no lease, unless an election is in progress."""
+        """Elect a master if the group has no lease, or see whether its fact is lost."""
+        if group.is_changing or group.state is None:
+            return
         listening_ms = (self._clock.elapsed_ns() - self._since) // _MS
-        is_leaderless = group.state is not None and not group.state.is_leased
-        if is_leaderless and not group.is_changing and listening_ms >= self._limits.replica_silence_ms:
+        is_leaderless = not group.state.is_leased and listening_ms >= self._limits.replica_silence_ms
+        if is_leaderless or (group.is_outdated and group.lost_since is None):
             group.is_changing = True
             self._start(self._elect(group))
 
     async def _elect(self, group: ReportedGroup) -> None:
         try:
-            with self._health.asking():
-                state = await self._store.read(group.name)
+            state = await self._read(group)
             if state is None or state.is_leased:
                 return
             now = self._clock.elapsed_ns()
@@ -363,10 +363,13 @@ class ReplicaGroups:
                 return
             with self._health.asking():
                 elected = await self._store.elect(fact, outcome, self._limits.master_lease_ms)
+            group.note_fact(elected)
             master = group.replicas[elected.holder].report
             _LOG.warning("group %s: %s is the master of epoch %d", group.name, master.broker_id, elected.epoch)
         except ChangeRefusedError as error:  # another NameServer was faster
             _LOG.debug("%s", error)
+        except GroupFactsLostError:  # the obstacle says so
+            pass
         except LiteMQError as error:
             self._note_obstacle(group, str(error))
         finally:

@@ -10,6 +10,7 @@ from litemq.errors import InvalidArgumentError, LiteMQError
 from litemq.nameserver.cluster_store.groups import STORE_ID_BYTES, GroupFact, GroupState
 from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.election import ReplicaReport as Candidate
+from litemq.nameserver.latest_fact import LatestFact
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import ReplicaFacts, ReplicaGroup, ReplicaReport
 from litemq.types import MAX_PROBLEM_CHARS, MAX_REPLICAS, check_name
@@ -49,11 +50,26 @@ class ReportedGroup:
         self.version = version
         self._limits = limits
         self.state: GroupState | None = None
+        self.latest = LatestFact()  # that this NameServer or a replica has seen
         self.replicas: dict[bytes, ReportedReplica] = {}
         self.waiting: dict[asyncio.TimerHandle, tuple[Caller, Frame]] = {}
         self.obstacle = ""
         self.lost_since: int | None = None  # when this NameServer noticed that the facts are lost
         self.is_changing = False  # its fact
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a later fact than that of ``state`` is known: it is lost, or not read yet."""
+        return self.state is not None and self.latest.outdates(self.state.fact)
+
+    def note_fact(self, fact: GroupFact) -> None:
+        """The cluster store has, or had, ``fact``."""
+        self.latest = self.latest.joined(fact.epoch, fact.revision)
+
+    @property
+    def known_epoch(self) -> int:
+        """The highest epoch of a fact or a log."""
+        return max([self.latest.epoch, *(each.report.last_epoch for each in self.replicas.values())])
 
     def is_alive(self, replica: ReportedReplica, now: int, *, is_last_master: bool = False) -> bool:
         """Return whether ``replica`` reports, and is not stopping."""
@@ -93,6 +109,31 @@ class ReportedGroup:
         """
         chosen = max((report.min_in_sync for report in self.alive(now)), default=fact.min_in_sync)
         return replace(fact, min_in_sync=chosen)
+
+    def check_is_unique(self, report: ReplicaReport, now: int) -> None:
+        """Raise if another live replica has the ``broker_id`` or data directory of ``report``."""
+        for store_id, other in self.replicas.items():
+            if address_of(other.report) == address_of(report) or not self.is_alive(other, now):
+                continue
+            there = f"{other.report.host}:{other.report.port}"
+            if store_id == report.store_id and other.caller is not None:
+                # A copy of a data directory would be a second master of an epoch.
+                raise InvalidArgumentError(
+                    f"group {self.name}: the data directory of {report.broker_id} at {report.host}:{report.port} "
+                    f"is a copy of the one of {other.report.broker_id} at {there}. "
+                    "Start the replica with an empty directory: it copies the log"
+                )
+            if store_id != report.store_id and other.report.broker_id == report.broker_id:
+                raise InvalidArgumentError(
+                    f"group {self.name}: the broker_id {report.broker_id} is taken by the broker at {there}. "
+                    "Set a unique broker_id for each replica"
+                )
+
+    def forget_former(self, report: ReplicaReport) -> None:
+        """Forget the former replica of a broker: one with a wiped disk is a new replica."""
+        for store_id, other in list(self.replicas.items()):
+            if store_id != report.store_id and other.report.broker_id == report.broker_id:
+                del self.replicas[store_id]
 
     def forget_replaced(self, now: int) -> None:
         """Forget silent replicas outside the in-sync set, if enough others are there."""
@@ -136,8 +177,9 @@ class ReportedGroup:
         """
         view = ReplicaGroup() if self.state is None else view_of(self.state)
         view.name, view.version, view.store = self.name, self.version, store
-        view.obstacle = store_problem or ("" if view.is_leased else self.obstacle)
         view.facts_lost = self.lost_since is not None
+        view.is_leased = view.is_leased and not view.facts_lost  # an old copy of the store has old leases, too
+        view.obstacle = store_problem or ("" if view.is_leased else self.obstacle)
         view.configured = self.configured
         view.warnings.extend(self.warnings(now))
         for store_id, each in sorted(self.replicas.items(), key=lambda item: item[1].report.broker_id):

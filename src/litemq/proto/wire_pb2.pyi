@@ -1727,7 +1727,7 @@ class ReadStretchRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class ReplicaReport(_message.Message):
-    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "flushed", "confirm", "bytes_cut", "damaged_stretches", "cannot_open", "problem")
+    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "flushed", "confirm", "bytes_cut", "damaged_stretches", "cannot_open", "problem", "known_epoch", "known_revision")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1749,6 +1749,8 @@ class ReplicaReport(_message.Message):
     DAMAGED_STRETCHES_FIELD_NUMBER: _ClassVar[int]
     CANNOT_OPEN_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_REVISION_FIELD_NUMBER: _ClassVar[int]
     group: str
     store_id: bytes
     broker_id: str
@@ -1770,7 +1772,9 @@ class ReplicaReport(_message.Message):
     damaged_stretches: int
     cannot_open: bool
     problem: str
-    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., flushed: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ..., problem: _Optional[str] = ...) -> None: ...
+    known_epoch: int
+    known_revision: int
+    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., flushed: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ..., problem: _Optional[str] = ..., known_epoch: _Optional[int] = ..., known_revision: _Optional[int] = ...) -> None: ...
 
 class ReplicaGroup(_message.Message):
     __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured", "unclean_epoch", "facts_lost", "store", "warnings")

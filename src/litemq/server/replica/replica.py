@@ -286,6 +286,8 @@ class _Replica:
             bytes_cut=self.directory.bytes_cut,
             flushed=store.flushed_offset if store is not None else 0,
             problem=self._problem[:MAX_PROBLEM_CHARS],
+            known_epoch=self._link.latest.epoch,
+            known_revision=self._link.latest.revision,
         )
 
     @property
