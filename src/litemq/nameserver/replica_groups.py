@@ -244,6 +244,10 @@ class ReplicaGroups:
             raise ChangeRefusedError(f"group {fact.name}: the next master does not report to this NameServer", None)
         if asked.successor not in fact.members:
             raise ChangeRefusedError(f"group {fact.name}: {successor.report.broker_id} is not in sync", None)
+        if successor.report.lacks_space:
+            raise ChangeRefusedError(
+                f"group {fact.name}: the disk of {successor.report.broker_id} is nearly full", None
+            )
         if abs(successor.deviation_ms) > MAX_CLOCK_DEVIATION_MS:
             raise ChangeRefusedError(
                 f"group {fact.name}: the clock of {successor.report.broker_id} is {successor.deviation_ms} ms off. "

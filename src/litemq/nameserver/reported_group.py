@@ -93,6 +93,7 @@ class ReportedGroup:
                 each.deviation_ms,
                 self.is_alive(each, now, is_last_master=store_id == last_master) and not each.report.cannot_open,
                 each.report.broker_id,
+                lacks_space=each.report.lacks_space,
             )
             for store_id, each in self.replicas.items()
         ]
@@ -198,6 +199,7 @@ class ReportedGroup:
                     confirm=report.confirm,
                     bytes_cut=report.bytes_cut,
                     problem=report.problem,
+                    lacks_space=report.lacks_space,
                 )
             )
         return view

@@ -1727,7 +1727,7 @@ class ReadStretchRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class ReplicaReport(_message.Message):
-    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "flushed", "confirm", "bytes_cut", "damaged_stretches", "cannot_open", "problem", "known_epoch", "known_revision")
+    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "flushed", "confirm", "bytes_cut", "damaged_stretches", "cannot_open", "problem", "known_epoch", "known_revision", "lacks_space")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1751,6 +1751,7 @@ class ReplicaReport(_message.Message):
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     KNOWN_EPOCH_FIELD_NUMBER: _ClassVar[int]
     KNOWN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    LACKS_SPACE_FIELD_NUMBER: _ClassVar[int]
     group: str
     store_id: bytes
     broker_id: str
@@ -1774,7 +1775,8 @@ class ReplicaReport(_message.Message):
     problem: str
     known_epoch: int
     known_revision: int
-    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., flushed: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ..., problem: _Optional[str] = ..., known_epoch: _Optional[int] = ..., known_revision: _Optional[int] = ...) -> None: ...
+    lacks_space: bool
+    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., flushed: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ..., problem: _Optional[str] = ..., known_epoch: _Optional[int] = ..., known_revision: _Optional[int] = ..., lacks_space: bool = ...) -> None: ...
 
 class ReplicaGroup(_message.Message):
     __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured", "unclean_epoch", "facts_lost", "store", "warnings")
@@ -1813,7 +1815,7 @@ class ReplicaGroup(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., revision: _Optional[int] = ..., is_leased: bool = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., obstacle: _Optional[str] = ..., configured: _Optional[int] = ..., unclean_epoch: _Optional[int] = ..., facts_lost: bool = ..., store: _Optional[bytes] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReplicaFacts(_message.Message):
-    __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago", "confirm", "bytes_cut", "damaged_stretches", "problem")
+    __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago", "confirm", "bytes_cut", "damaged_stretches", "problem", "lacks_space")
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -1826,6 +1828,7 @@ class ReplicaFacts(_message.Message):
     BYTES_CUT_FIELD_NUMBER: _ClassVar[int]
     DAMAGED_STRETCHES_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    LACKS_SPACE_FIELD_NUMBER: _ClassVar[int]
     store_id: bytes
     broker_id: str
     host: str
@@ -1838,7 +1841,8 @@ class ReplicaFacts(_message.Message):
     bytes_cut: int
     damaged_stretches: int
     problem: str
-    def __init__(self, store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
+    lacks_space: bool
+    def __init__(self, store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., problem: _Optional[str] = ..., lacks_space: bool = ...) -> None: ...
 
 class RenewMasterRequest(_message.Message):
     __slots__ = ("group", "epoch", "store_id", "releases")

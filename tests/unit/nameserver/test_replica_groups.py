@@ -91,6 +91,24 @@ async def test_a_silent_master_is_replaced_by_the_replica_with_the_longest_log(t
 
 
 @on_loop
+async def test_a_replica_with_a_full_disk_becomes_the_master_only_if_there_is_no_other(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+        full = {"last_epoch": 1, "log_end": 600, "lacks_space": True}
+        await site.report(B, **full)
+        with pytest.raises(ChangeRefusedError, match="the disk of b is nearly full"):
+            await site.hand_over(1, C, view.revision, B)
+        await site.report(A, last_epoch=1, log_end=500)
+        await site.renew(1, C, releases=True)
+        view = await site.master(A, epoch=2, last_epoch=1, log_end=500)
+        assert view.holder == A
+        assert [each.broker_id for each in view.replicas if each.lacks_space] == ["b"]
+        await site.report(B, **full)
+        await site.renew(2, A, releases=True)
+        assert (await site.master(B, epoch=3, **full)).holder == B
+
+
+@on_loop
 async def test_silent_members_leave_the_set_at_an_election(tmp_path: Path) -> None:
     async with reported_site(tmp_path) as site:
         await site.master(A, B, C, epoch=1)
