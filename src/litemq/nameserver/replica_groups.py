@@ -102,7 +102,7 @@ class ReplicaGroups:
             _LOG.error("group %s is not served: %s", state.fact.name, error)
             return
         if group.state != state:
-            group.state = state
+            group.change_state(state)
             if not group.is_outdated:
                 group.note_fact(state.fact)
                 group.lost_since = None
@@ -195,7 +195,7 @@ class ReplicaGroups:
         if known is None and len(group.replicas) >= MAX_REPLICAS:
             raise OverloadedError(f"group {group.name} has {MAX_REPLICAS} replicas already", 1000)
         group.replicas[report.store_id] = ReportedReplica(report, caller, now, deviation)
-        group.latest = group.latest.joined(report.known_epoch, report.known_revision)
+        group.note_report(report, now)
         if known is None or not group.is_alive(known, now) or address_of(known.report) != address_of(report):
             self._changed(group)
         if group.state is None and not group.is_changing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from litemq.errors import InvalidArgumentError, LiteMQError
 from litemq.nameserver.cluster_store.groups import STORE_ID_BYTES, GroupFact, GroupState
@@ -15,7 +15,7 @@ from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import ReplicaFacts, ReplicaGroup, ReplicaReport
 from litemq.types import MAX_PROBLEM_CHARS, MAX_REPLICAS, check_name
 
-__all__ = ["Caller", "ReportedGroup", "ReportedReplica", "address_of", "check_report", "view_of"]
+__all__ = ["Caller", "Confirmed", "ReportedGroup", "ReportedReplica", "address_of", "check_report", "view_of"]
 
 _MAX_HOST: Final = 253
 _MS: Final = 1_000_000
@@ -42,6 +42,14 @@ class ReportedReplica:
         self.is_stopping = report.is_stopping
 
 
+class Confirmed(NamedTuple):
+    """Everything below the log ``offset`` is confirmed, as ``broker_id`` said at ``heard_at``."""
+
+    offset: int
+    broker_id: str
+    heard_at: int
+
+
 class ReportedGroup:
     """A group. A replica whose last report is too old is silent."""
 
@@ -52,6 +60,8 @@ class ReportedGroup:
         self.state: GroupState | None = None
         self.latest = LatestFact()  # that this NameServer or a replica has seen
         self.replicas: dict[bytes, ReportedReplica] = {}
+        self.confirmed: Confirmed | None = None  # the highest reported one, since the last unclean epoch
+        self._former: dict[bytes, str] = {}  # the broker ids of replaced members of the in-sync set
         self.waiting: dict[asyncio.TimerHandle, tuple[Caller, Frame]] = {}
         self.obstacle = ""
         self.lost_since: int | None = None  # when this NameServer noticed that the facts are lost
@@ -96,6 +106,10 @@ class ReportedGroup:
                 lacks_space=each.report.lacks_space,
             )
             for store_id, each in self.replicas.items()
+        ] + [
+            Candidate(store_id, 0, 0, is_alive=False, broker_id=f"{name} with its former disk")
+            for store_id, name in self._former.items()
+            if store_id not in self.replicas
         ]
 
     def is_unused(self, now: int) -> bool:
@@ -110,6 +124,20 @@ class ReportedGroup:
         """
         chosen = max((report.min_in_sync for report in self.alive(now)), default=fact.min_in_sync)
         return replace(fact, min_in_sync=chosen)
+
+    def change_state(self, state: GroupState) -> None:
+        """Note that the cluster store has ``state``."""
+        if self.state is None or state.fact.unclean_epoch > self.state.fact.unclean_epoch:
+            self.confirmed = None  # the next records may have the offsets of lost ones
+        self.state = state
+        self._former = {store_id: name for store_id, name in self._former.items() if store_id in state.fact.members}
+
+    def note_report(self, report: ReplicaReport, now: int) -> None:
+        """Note what a report says of the whole group."""
+        self.latest = self.latest.joined(report.known_epoch, report.known_revision)
+        is_current = self.state is None or report.last_epoch >= self.state.fact.unclean_epoch
+        if is_current and (self.confirmed is None or report.confirm >= self.confirmed.offset):
+            self.confirmed = Confirmed(report.confirm, report.broker_id, now)
 
     def check_is_unique(self, report: ReplicaReport, now: int) -> None:
         """Raise if another live replica has the ``broker_id`` or data directory of ``report``."""
@@ -135,6 +163,8 @@ class ReportedGroup:
         for store_id, other in list(self.replicas.items()):
             if store_id != report.store_id and other.report.broker_id == report.broker_id:
                 del self.replicas[store_id]
+                if self.state is not None and store_id in self.state.fact.members:
+                    self._former[store_id] = report.broker_id
 
     def forget_replaced(self, now: int) -> None:
         """Forget silent replicas outside the in-sync set, if enough others are there."""
@@ -183,6 +213,9 @@ class ReportedGroup:
         view.obstacle = store_problem or ("" if view.is_leased else self.obstacle)
         view.configured = self.configured
         view.warnings.extend(self.warnings(now))
+        if self.confirmed is not None:
+            view.confirmed, view.confirmed_by = self.confirmed.offset, self.confirmed.broker_id
+            view.confirmed_ms_ago = (now - self.confirmed.heard_at) // _MS
         for store_id, each in sorted(self.replicas.items(), key=lambda item: item[1].report.broker_id):
             report = each.report
             view.replicas.append(

@@ -1779,7 +1779,7 @@ class ReplicaReport(_message.Message):
     def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., flushed: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ..., problem: _Optional[str] = ..., known_epoch: _Optional[int] = ..., known_revision: _Optional[int] = ..., lacks_space: bool = ...) -> None: ...
 
 class ReplicaGroup(_message.Message):
-    __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured", "unclean_epoch", "facts_lost", "store", "warnings")
+    __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured", "unclean_epoch", "facts_lost", "store", "warnings", "confirmed", "confirmed_by", "confirmed_ms_ago")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -1796,6 +1796,9 @@ class ReplicaGroup(_message.Message):
     FACTS_LOST_FIELD_NUMBER: _ClassVar[int]
     STORE_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_BY_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_MS_AGO_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     epoch: int
@@ -1812,7 +1815,10 @@ class ReplicaGroup(_message.Message):
     facts_lost: bool
     store: bytes
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., revision: _Optional[int] = ..., is_leased: bool = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., obstacle: _Optional[str] = ..., configured: _Optional[int] = ..., unclean_epoch: _Optional[int] = ..., facts_lost: bool = ..., store: _Optional[bytes] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    confirmed: int
+    confirmed_by: str
+    confirmed_ms_ago: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., revision: _Optional[int] = ..., is_leased: bool = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., obstacle: _Optional[str] = ..., configured: _Optional[int] = ..., unclean_epoch: _Optional[int] = ..., facts_lost: bool = ..., store: _Optional[bytes] = ..., warnings: _Optional[_Iterable[str]] = ..., confirmed: _Optional[int] = ..., confirmed_by: _Optional[str] = ..., confirmed_ms_ago: _Optional[int] = ...) -> None: ...
 
 class ReplicaFacts(_message.Message):
     __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago", "confirm", "bytes_cut", "damaged_stretches", "problem", "lacks_space")

@@ -11,8 +11,9 @@ from litemq.types import MAX_PROBLEM_CHARS
 from support.group_stores import A, B, C
 from support.on_loop import on_loop
 from support.reported_groups import reported_site
+from support.waiting import eventually
 
-D = bytes([4]) * 16
+D, E = (bytes([number]) * 16 for number in (4, 5))
 
 
 @on_loop
@@ -95,3 +96,32 @@ async def test_the_problem_of_a_replica_is_published(tmp_path: Path) -> None:
         assert view.replicas[0].problem == "the disk is full"
         with pytest.raises(InvalidArgumentError, match="characters"):
             await site.report(A, problem="x" * (MAX_PROBLEM_CHARS + 1))
+
+
+@on_loop
+async def test_what_lost_disks_had_confirmed_stays_known_after_they_were_replaced(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+        await site.change(1, C, view.revision, B, C)
+        await site.report(A, last_epoch=1, log_end=300, confirm=200)
+        for store_id in (B, C):
+            await site.report(store_id, last_epoch=1, log_end=1000, confirm=900)
+        await site.lose_lease(A, last_epoch=1, log_end=300, confirm=200)  # the others are silent
+        for store_id, name in ((D, "b"), (E, "c")):
+            await site.report(store_id, broker_id=name)
+        site.clock.advance(1)
+        view = await site.report(A, last_epoch=1, log_end=300, confirm=200)
+        assert [each.broker_id for each in view.replicas] == ["a", "b", "c"]
+        assert (view.confirmed, view.confirmed_by, view.confirmed_ms_ago) == (900, "c", 6_000)
+        site.groups.sweep()
+        await eventually(lambda: site.groups._groups["orders"].obstacle)
+        assert site.groups._groups["orders"].obstacle == (
+            "no member of the in-sync set is alive. Start one of its replicas: b with its former disk, "
+            "c with its former disk"
+        )
+        elected = await site.elect_unclean("a", view.revision)
+        await eventually(lambda: site.groups._groups["orders"].confirmed is None)
+        view = await site.report(A, last_epoch=1, log_end=300, confirm=200)
+        assert (view.epoch, view.confirmed) == (elected.epoch, 0)  # not before a record of this epoch
+        view = await site.report(A, last_epoch=elected.epoch, log_end=400, confirm=350)
+        assert (view.confirmed, view.confirmed_by) == (350, "a")

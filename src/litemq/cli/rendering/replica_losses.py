@@ -55,12 +55,19 @@ def write_losses(group: ReplicaGroupInfo, replica: str) -> None:
         raise InvalidArgumentError(f"group {group.name} has no replica {replica!r}: choose one of {known}")
     rows = [{**_row(each), "lost": _lost(each, chosen)} for each in group.replicas]
     write_rows(rows, (*_COLUMNS, "lost"), OutputFormat.TABLE, none="")
-    furthest = max(group.replicas, key=lambda each: each.confirm_offset)
-    lost = max(0, furthest.confirm_offset - chosen.log_end)
+    lost = group.confirmed_offset - chosen.log_end
+    if lost > 0:
+        sys.stdout.write(
+            f"\nWith {replica} as the master, at least {lost} bytes of acknowledged messages are lost: it has the log "
+            f"up to {chosen.log_end}, and {group.confirmed_by} reported {group.confirmed_ms_ago / 1000:.0f} s ago that "
+            f"everything below {group.confirmed_offset} is confirmed.\n"
+        )
+    else:
+        sys.stdout.write(
+            f"\nWith {replica} as the master, acknowledged messages may be lost. How many cannot be known: it has the "
+            f"log up to {chosen.log_end}, and no replica has reported to this NameServer that more is confirmed.\n"
+        )
     sys.stdout.write(
-        f"\nWith {replica} as the master, at least {lost} bytes of acknowledged messages are lost: it has the log "
-        f"up to {chosen.log_end}, and {furthest.broker_id} reported {furthest.heard_ms_ago / 1000:.0f} s ago that "
-        f"everything below {furthest.confirm_offset} is confirmed.\n"
         "Unknown: what was acknowledged after the last report of each replica, and whether the logs agree up to "
         f"the end of the log of {replica}.\n"
         "Other replicas that have more cut it off when they return, and keep it in files cut-off-….\n"

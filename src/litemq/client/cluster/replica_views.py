@@ -25,6 +25,9 @@ def describe_replicas(view: ReplicaGroup) -> ReplicaGroupInfo:
         view.facts_lost,
         view.revision,
         tuple(view.warnings),
+        view.confirmed,
+        view.confirmed_by,
+        view.confirmed_ms_ago,
     )
 
 
