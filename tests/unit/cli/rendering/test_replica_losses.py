@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from litemq.cli.rendering.output import OutputFormat
@@ -42,3 +44,16 @@ def test_a_loss_is_what_any_replica_has_reported(confirmed: int, says: str, caps
     group = ReplicaGroupInfo("orders", 1, 3, 2, 2, (_REPLICA,), "", False, 4, (), confirmed, "c", 7_000)
     write_losses(group, "a")
     assert says in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("is_applied", "states"), [(False, ["alive", "silent for 3 s"]), (True, ["in sync", "silent"])]
+)
+def test_the_states_of_a_recovery_are_those_of_the_status(
+    is_applied: bool, states: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent = _REPLICA._replace(broker_id="b", in_sync=False, alive=False, heard_ms_ago=3_000)
+    recovery = GroupRecovery("orders", 9, ("a",), (_REPLICA, silent), 3, "", is_applied)
+    write_recovery(recovery, OutputFormat.JSON, forced=False)
+    rows = json.loads(capsys.readouterr().out)["replicas"]
+    assert [row["state"].startswith(state) for row, state in zip(rows, states, strict=True)] == [True, True]
