@@ -185,16 +185,29 @@ class ReportedGroup:
         if self.state is not None:
             now_counts, later = self.state.fact.min_in_sync, self.with_settings(self.state.fact, now).min_in_sync
             if now_counts != later:
-                found.append(
-                    f"min_in_sync is {now_counts}, and {later} from the next election on: "
-                    f"run `litemq cluster switch {self.name}`"
-                )
+                advice = self._next_election(now)
+                found.append(f"min_in_sync is {now_counts}, and {later} from the next election on{advice}")
         if len(alive) > self.configured:
             found.append(
                 f"{len(alive)} replicas report, but `replicas` is {self.configured}: stop one, or start all with "
                 f"`--replicas {len(alive)}`"
             )
         return found
+
+    def _next_election(self, now: int) -> str:
+        """Return how an operator brings about the next election; empty: it is about to come."""
+        if self.state is None or not self.state.is_leased:
+            return ""
+        fact = self.state.fact
+        others = [
+            each.store_id
+            for each in self.alive(now)
+            if each.store_id in fact.members and each.store_id != fact.holder and not each.lacks_space
+        ]
+        master = self.replicas.get(fact.holder)
+        if others or master is None:
+            return f": run `litemq cluster switch {self.name}`"
+        return f": restart {master.report.broker_id}"
 
     @property
     def configured(self) -> int:

@@ -39,8 +39,27 @@ async def test_a_group_that_was_weakened_is_restored_by_a_switch(tmp_path: Path)
         view = await site.change(2, A, view.revision, A, B)
         seen = await site.report(A, last_epoch=2, min_in_sync=1)
         assert "min_in_sync is 1, and 2 from the next election on: run `litemq cluster switch orders`" in seen.warnings
+        seen = await site.report(B, last_epoch=2, lacks_space=True)  # it refuses the switch
+        assert "min_in_sync is 1, and 2 from the next election on: restart a" in seen.warnings
+        await site.report(B, last_epoch=2)
         assert (await site.hand_over(2, A, view.revision, B)).min_in_sync == 2
         assert list((await site.report(A, last_epoch=3)).warnings) == []
+
+
+@on_loop
+async def test_a_lone_replica_is_restarted_for_another_min_in_sync(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        site.clock.advance(3)  # A and B are silent
+        view = await site.report(C, last_epoch=1, min_in_sync=1)
+        assert list(view.warnings) == ["min_in_sync is 2, and 1 from the next election on: restart c"]
+        await site.renew(1, C, releases=True)
+        site.groups.sweep()
+        await eventually(lambda: not site.groups._groups["orders"].state.is_leased)  # type: ignore[union-attr]
+        view = await site.report(C, last_epoch=1, min_in_sync=1, is_stopping=True)
+        assert list(view.warnings) == []
+        view = await site.master(C, epoch=2, last_epoch=1, min_in_sync=1)
+        assert (view.min_in_sync, list(view.warnings)) == (1, [])
 
 
 @on_loop
