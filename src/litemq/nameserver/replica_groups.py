@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from litemq.clock import Clock
 from litemq.errors import (
     ChangeRefusedError,
+    ClusterStoreUnavailableError,
     GroupFactsLostError,
     LiteMQError,
     MasterLeaseLostError,
@@ -54,6 +55,7 @@ __all__ = ["ReplicaGroups"]
 
 _MAX_WAIT_MS: Final = 30_000
 _STORE_CHECK_MS: Final = 2_000
+_RENEW_S: Final = 1.5  # less than a master waits: else it would blame this NameServer
 _MS: Final = 1_000_000
 _LOG = logging.getLogger(__name__)
 
@@ -136,9 +138,9 @@ class ReplicaGroups:
             else:
                 group.forget_replaced(now)
                 self._consider(group)
-        if self._groups and now - self._store_checked_at >= _STORE_CHECK_MS * _MS:
+        if now - self._store_checked_at >= _STORE_CHECK_MS * _MS:
             self._store_checked_at = now
-            self._start(self._health.check(next(iter(self._groups))))
+            self._start(self._health.check(next(iter(self._groups), None)))
 
     def handle(self, caller: Caller, frame: Frame) -> None:
         """Answer a request, which may take a while."""
@@ -223,7 +225,13 @@ class ReplicaGroups:
         if group is not None and group.is_outdated and group.lost_since is not None:
             raise MasterLeaseLostError(f"group {name}: {group.obstacle}")
         with self._health.asking():
-            lease_ms = await self._store.renew(name, asked.epoch, asked.store_id)
+            try:
+                async with asyncio.timeout(_RENEW_S):
+                    lease_ms = await self._store.renew(name, asked.epoch, asked.store_id)
+            except TimeoutError:
+                raise ClusterStoreUnavailableError(
+                    f"no answer from {self._store.place} within {_RENEW_S:g} s"
+                ) from None
         return RenewMasterAnswer(lease_ms=lease_ms).SerializeToString()
 
     async def _change(self, _caller: Caller, frame: Frame) -> bytes:

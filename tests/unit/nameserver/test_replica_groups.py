@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from litemq.errors import (
     MasterLeaseLostError,
     ProtocolError,
 )
+from litemq.nameserver import replica_groups
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     Opcode,
@@ -307,6 +309,37 @@ async def test_a_store_that_does_not_answer_is_noticed_also_while_a_group_has_a_
         site.groups.sweep()
         await eventually(lambda: not site.groups._health.problem)
         assert "does not answer" not in (await site.report(A)).obstacle
+
+
+@on_loop
+async def test_a_store_that_does_not_answer_at_the_start_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with reported_site(tmp_path) as site:  # no replica has reported yet
+        monkeypatch.setattr(site.store, "groups", _without_answer)
+        site.groups.sweep()
+        await eventually(lambda: site.groups._health.problem)
+    assert "the cluster store does not answer, so no master can be elected or stay: no answer" in caplog.text
+
+
+async def _without_answer() -> None:
+    raise ClusterStoreUnavailableError("no answer")
+
+
+@on_loop
+async def test_a_renewal_that_the_store_does_not_answer_names_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_arguments: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(replica_groups, "_RENEW_S", 0.01)
+    async with reported_site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        monkeypatch.setattr(site.store, "renew", hang)
+        with pytest.raises(ClusterStoreUnavailableError, match=r"no answer from .*groups\.db within 0\.01 s"):
+            await site.renew(1, C)
+        assert "groups.db" in (await site.report(A, last_epoch=1)).obstacle
 
 
 @on_loop

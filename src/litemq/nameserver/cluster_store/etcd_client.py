@@ -96,6 +96,10 @@ class EtcdClient:
         self._is_closed = False
         self.cluster_id = 0  # known after the first read
 
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        return self._endpoints
+
     async def range(self, key: bytes, range_end: bytes = b"") -> RangeResponse:
         """Read keys; no acknowledged write before this call is missing."""
         request = RangeRequest(key=key, range_end=range_end)

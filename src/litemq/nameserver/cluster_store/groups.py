@@ -116,6 +116,10 @@ class GroupStore(Protocol):
     """
 
     @property
+    def place(self) -> str:
+        """What to call the store in messages, with its address."""
+
+    @property
     def identity(self) -> bytes:
         """Names the store: stores with the same facts have the same. Empty: not known yet."""
 

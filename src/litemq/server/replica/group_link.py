@@ -156,7 +156,8 @@ class GroupLink:
                     try:
                         answer = task.result()
                     except _NO_ANSWER as error:
-                        failure = error
+                        if isinstance(failure, NetworkError):  # what a NameServer says tells more
+                            failure = error
                     else:
                         self._lines.sort(key=lambda each: each is not line)
                         return answer

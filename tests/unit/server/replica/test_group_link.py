@@ -86,11 +86,11 @@ async def test_a_definite_refusal_is_the_answer() -> None:
 
 
 @on_loop
-async def test_the_last_failure_is_raised_if_no_nameserver_knows() -> None:
-    with pytest.raises(ClusterStoreUnavailableError, match="no etcd"):
-        await _link(_Peer(ConnectionLostError("cut")), _Peer(ClusterStoreUnavailableError("no etcd"))).renew(
-            RenewMasterRequest()
-        )
+async def test_the_failure_of_the_store_is_raised_if_no_nameserver_knows() -> None:
+    cut, silent = _Peer(ConnectionLostError("cut")), _Peer(ClusterStoreUnavailableError("no etcd"))
+    for peers in ((cut, silent), (silent, cut)):
+        with pytest.raises(ClusterStoreUnavailableError, match="no etcd"):
+            await _link(*peers).renew(RenewMasterRequest())
     with pytest.raises(ConnectionLostError, match="no NameServer is reachable"):
         await _link().renew(RenewMasterRequest())
 
