@@ -9,10 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from litemq import AsyncClient
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_PARTIAL
 from litemq.errors import LiteMQError
-from litemq.nameserver.forced_changes import EPOCH_GAP
+from litemq.nameserver.latest_fact import EPOCH_GAP
 from litemq.proto.wire_pb2 import ReplicaGroup
 from support.commands import litemq
 from support.etcd import EtcdCluster
@@ -144,11 +146,14 @@ async def test_without_etcd_routes_are_served_and_no_master_is_elected(tmp_path:
             assert f"NameServer {first.address}: the cluster store does not answer" in said
             assert [each["broker"] for each in facts["brokers"]] == ["orders"]
             assert facts["topics"] == 1  # by a broker whose address this NameServer knows
+            text = f"the lease of the master was not renewed, retrying: no answer from etcd at {etcd.endpoints[0]}"
+            await eventually(lambda: text in (tmp_path / f"{master_of(view)}.log").read_text())
             cluster.nameservers[1].kill()
             cluster.logs[1].write_bytes(b"")
             cluster.nameservers[1].start()  # it starts without etcd
             await eventually(lambda: cluster.nameservers[1].is_ready)
             await eventually(lambda: "cannot watch the groups" in cluster.logs[1].read_text())
+            await eventually(lambda: "no master can be elected or stay" in cluster.logs[1].read_text())
             etcd.start(0)
             for nameserver in cluster.nameservers:
                 await cluster.wait_master(nameserver, view.epoch)
@@ -176,11 +181,8 @@ async def test_a_group_is_recovered_after_a_wipe_of_etcd_without_a_restart(tmp_p
             await mq.admin.create_topic("orders", queues=1)
             await mq.send("orders", b"before", durability="replicas")
             etcd.wipe()
-            lost = "group orders: facts lost: run `litemq cluster recover orders`"
             for nameserver in cluster.nameservers:
-                url = f"litemq://{nameserver.address}"
-                await asyncio.to_thread(wait_until, lambda url=url: lost in _status(tmp_path, url)[2])  # type: ignore[misc]
-                assert (await asyncio.to_thread(_status, tmp_path, url))[0] == EXIT_PARTIAL
+                await _wait_lost(tmp_path, f"litemq://{nameserver.address}")
             recover = ("cluster", "recover", "orders", "--yes", "--url", cluster.url)
             await asyncio.to_thread(wait_until, lambda: litemq(*recover, cwd=tmp_path, check=False).returncode == 0)
             for nameserver in cluster.nameservers:
@@ -191,6 +193,67 @@ async def test_a_group_is_recovered_after_a_wipe_of_etcd_without_a_restart(tmp_p
         for nameserver in cluster.nameservers:
             url = f"litemq://{nameserver.address}"
             await asyncio.to_thread(wait_until, lambda url=url: _status(tmp_path, url)[0] == 0)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("nameservers_restart", [False, True])
+@on_loop
+async def test_an_old_copy_of_etcd_costs_no_message(tmp_path: Path, nameservers_restart: bool) -> None:
+    """Its in-sync set has a replica that lacks a message. That one is not elected."""
+    with ExitStack() as stack:
+        etcd = stack.enter_context(EtcdCluster(1))
+        cluster = _Cluster(tmp_path, etcd.endpoints, "/litemq", stack)
+        first, view = cluster.nameservers[0], await cluster.wait_master(cluster.nameservers[0], 1)
+        async with AsyncClient(cluster.url) as mq:
+            await mq.admin.create_topic("orders", queues=1)
+            etcd.save(tmp_path / "copy")
+            view = await cluster.wait_master(first, view.epoch)  # a long stop of etcd ends the lease
+            silent = next(name for name in cluster.replicas if name != master_of(view))
+            others = [replica for name, replica in cluster.replicas.items() if name != silent]
+            cluster.replicas[silent].kill()
+            view = await cluster.wait_master(first, view.epoch, members=2)
+            await mq.send("orders", b"before", durability="replicas")
+            if nameservers_restart:  # they know nothing then, but the replicas do
+                for nameserver in cluster.nameservers:
+                    nameserver.kill()
+            etcd.restore(tmp_path / "copy")
+            if nameservers_restart:
+                for nameserver in cluster.nameservers:
+                    nameserver.start()
+            for nameserver in cluster.nameservers:
+                await _wait_lost(tmp_path, f"litemq://{nameserver.address}")
+            for replica in others:
+                replica.kill()
+            cluster.replicas[silent].start()
+            recover = ("cluster", "recover", "orders", "--yes", "--url", cluster.url)
+            assert await asyncio.to_thread(_wait_ended, tmp_path, recover, "only 1 of 3 replicas reports") != 0
+            for replica in others:
+                replica.start()
+            assert await asyncio.to_thread(_wait_ended, tmp_path, recover, "recovered group orders") == 0
+            await cluster.wait_master(first, view.epoch + EPOCH_GAP)
+            await mq.send("orders", b"after", durability="replicas")
+            async with mq.reader("orders", start="earliest") as reader:
+                assert [bytes((await anext(reader)).body) for _ in range(2)] == [b"before", b"after"]
+
+
+async def _wait_lost(folder: Path, url: str) -> None:
+    """Wait until a NameServer says that the facts of the group are lost."""
+    lost = "group orders: facts lost: run `litemq cluster recover orders`"
+    await asyncio.to_thread(wait_until, lambda: lost in _status(folder, url)[2])
+    assert (await asyncio.to_thread(_status, folder, url))[0] == EXIT_PARTIAL
+
+
+def _wait_ended(folder: Path, command: tuple[str, ...], text: str) -> int:
+    """Repeat a command until its output has ``text``; return its exit code."""
+    codes: list[int] = []
+
+    def has_ended() -> bool:
+        done = litemq(*command, cwd=folder, check=False)
+        if text in done.stdout + done.stderr:
+            codes.append(done.returncode)
+        return bool(codes)
+
+    wait_until(has_ended)
+    return codes[0]
 
 
 def test_without_the_extra_the_command_to_install_it_is_shown(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from litemq import AsyncClient
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_PARTIAL, EXIT_USAGE
-from litemq.nameserver.forced_changes import EPOCH_GAP
+from litemq.nameserver.latest_fact import EPOCH_GAP
 from litemq.server.nameserver import GROUPS_FILE
 from support.howto_commands import howto_commands
 from support.on_loop import on_loop

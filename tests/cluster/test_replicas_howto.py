@@ -107,7 +107,7 @@ def test_a_broker_becomes_a_group(tmp_path: Path) -> None:
         machines.start("node-1", first)
         machines.start("node-2", other)
         machines.start("node-3", other)
-        wait_until(lambda: machines.status()[1].count("catching up") == 3)
+        wait_until(lambda: machines.status()[1].count("alive") == 3)
         wait_until(lambda: "would recover group orders" in machines.tried(*look)[1])
         assert "facts lost" in machines.status()[1]
         wait_until(lambda: machines.tried(*change)[0] == 0)

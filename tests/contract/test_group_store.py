@@ -205,6 +205,25 @@ async def test_a_lost_group_is_recovered_once_and_counts_as_leased(opening: Open
 
 
 @on_loop
+async def test_an_outdated_fact_is_replaced_although_it_has_a_lease(opening: Opening) -> None:
+    async with opening() as stores:
+        created = await stores.store.create(new_fact())
+        outdated = await stores.store.elect(created, elected(created, A), LEASE_MS)
+        fact = GroupFact("orders", 41, b"", frozenset({B}), 2, 1 << 30)
+        with pytest.raises(InvalidArgumentError, match="is not older than 1"):
+            await stores.store.recover(replace(fact, epoch=1), LEASE_MS, outdated)
+        with pytest.raises(ChangeRefusedError, match="read the group again"):
+            await stores.other.recover(fact, LEASE_MS, created)
+        recovered = await stores.store.recover(fact, LEASE_MS, outdated)
+        assert recovered.revision > outdated.revision
+        assert await stores.other.read("orders") == GroupState(recovered, is_leased=True)
+        with pytest.raises(MasterLeaseLostError):
+            await stores.store.renew("orders", 1, A)
+        with pytest.raises(ChangeRefusedError, match="read the group again"):
+            await stores.other.recover(fact, LEASE_MS, outdated)
+
+
+@on_loop
 async def test_a_recovered_group_may_have_no_known_master(opening: Opening) -> None:
     async with opening() as stores:
         recovered = await stores.store.recover(GroupFact("orders", 41, b"", frozenset({A, B}), 2, 8), LEASE_MS)

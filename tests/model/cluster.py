@@ -23,6 +23,8 @@ from typing import Final, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from model.protocol import (
+    BACKUP_BOUNDS,
+    BACKUP_VARIANTS,
     BOUNDS,
     RECOVERY_BOUNDS,
     RECOVERY_VARIANTS,
@@ -39,7 +41,7 @@ from model.protocol import (
 
 __all__ = ["Finding", "heal", "hunt", "search_all", "shorten", "walk"]
 
-_ALL: Final = VARIANTS | RECOVERY_VARIANTS | RESTORE_VARIANTS
+_ALL: Final = VARIANTS | RECOVERY_VARIANTS | BACKUP_VARIANTS | RESTORE_VARIANTS
 _STEPS: Final = 160
 _HEAL_EVERY: Final = 20  # runs
 _WEIGHTS: Final = {
@@ -63,9 +65,10 @@ _WEIGHTS: Final = {
     "power": 0.35,
     "wipe": 0.25,
     "backup": 0.5,
-    "restore": 0.5,
+    "restore_disk": 0.5,
     "resign": 0.25,
     "recover": 1.0,
+    "restore": 0.5,
 }
 # What a group does by itself, in this order.
 _HEALING: Final = (
@@ -150,6 +153,8 @@ def heal(world: World) -> int | None:
 
 
 def _bounds_of(variant: str) -> dict[str, int]:
+    if variant in BACKUP_VARIANTS:
+        return BACKUP_BOUNDS
     if variant in RESTORE_VARIANTS:
         return RESTORE_BOUNDS
     return RECOVERY_BOUNDS if variant in RECOVERY_VARIANTS else BOUNDS
@@ -206,7 +211,7 @@ def search_all(runs: int, seed: int = 1) -> list[str]:
         begin = time.monotonic()
         found = hunt(variant, runs, seed)
         _print(variant, found, time.monotonic() - begin, with_schedule=False)
-        if (found.problem is None) != (variant in SAFE | {"recovery", "restore"}):
+        if (found.problem is None) != (variant in SAFE | {"recovery", "backup", "restore"}):
             wrong.append(variant)
     return wrong
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 __all__ = [
+    "BACKUP_BOUNDS",
+    "BACKUP_VARIANTS",
     "BOUNDS",
     "RECOVERY_BOUNDS",
     "RECOVERY_VARIANTS",
@@ -38,6 +40,8 @@ BOUNDS: Final = {"records": 4, "elections": 5, "crashes": 4, "wipes": MIN_IN_SYN
 Event = tuple[object, ...]  # a name, and what the event concerns
 Log = tuple[tuple[int, object], ...]  # an epoch and a value for each record
 Set = frozenset[int]
+# An epoch, its master, the in-sync set, the revision, what is confirmed.
+Fact = tuple[int, int, Set, int, tuple[int, int]]
 Report = tuple[int, int, int]  # a store, an epoch, an offset
 Change = tuple[int, int, int, Set]  # a node, its epoch, the revision it knows, the new set
 Answer = tuple[int, int, int, Set, bool, int]  # a change, whether it was made, and the revision
@@ -68,9 +72,11 @@ class Rules(NamedTuple):
     recover_overlap: bool = True  # so many replicas have the latest epoch that they overlap with any set
     recover_latest: bool = True  # the new set has the replicas with the latest record; else all replicas
     small_set_waits: bool = True  # a set smaller than MIN_IN_SYNC confirms nothing
-    # With the bound ``restores``, a disk is restored from a backup, with its name.
+    # With the bound ``backups``, a disk is restored from a backup, with its name.
     confirmed_facts: bool = True  # no store is elected that lacks what the fact knows to be confirmed
     confirmed_epoch: bool = True  # the fact has the epoch of the last confirmed record, too
+    # With the bound ``restores``, the store returns to a former fact.
+    old_fact_is_lost: bool = True  # whoever knows a later fact takes the former one for lost; else it counts
 
 
 VARIANTS: Final = {
@@ -103,12 +109,14 @@ RECOVERY_VARIANTS: Final = {
     "small-set-confirms": Rules(small_set_waits=False),
 }
 RECOVERY_BOUNDS: Final = BOUNDS | {"losses": 1}
-RESTORE_VARIANTS: Final = {
-    "restore": Rules(),
+BACKUP_VARIANTS: Final = {
+    "backup": Rules(),
     "restored-is-elected": Rules(confirmed_facts=False),
     "confirmed-without-epoch": Rules(confirmed_epoch=False),
 }
-RESTORE_BOUNDS: Final = BOUNDS | {"backups": 1}
+BACKUP_BOUNDS: Final = BOUNDS | {"backups": 1}
+RESTORE_VARIANTS: Final = {"restore": Rules(), "restore-believed": Rules(old_fact_is_lost=False)}
+RESTORE_BOUNDS: Final = RECOVERY_BOUNDS | {"restores": 1}
 SAFE: Final = frozenset({"proposed", "proposed+promise"})
 
 
@@ -172,6 +180,8 @@ class World:
         # The fact of the group in the cluster store.
         self.epoch, self.holder, self.isr, self.revision = 0, -1, frozenset(range(REPLICAS)), 1
         self.confirmed = (0, 0)  # the epoch of the last record that the fact knows to be confirmed, and its end
+        self.former: tuple[Fact, ...] = ()  # if it may return
+        self.is_lost = False  # the store has a former fact
         # What is on its way.
         self.reports: frozenset[Report] = frozenset()
         self.changes: frozenset[Change] = frozenset()
@@ -191,7 +201,7 @@ class World:
     def key(self) -> tuple[object, ...]:
         return (
             tuple(node.key() for node in self.nodes),
-            (self.epoch, self.holder, self.isr, self.revision, self.confirmed),
+            (self.epoch, self.holder, self.isr, self.revision, self.confirmed, self.former, self.is_lost),
             (self.reports, self.changes, self.answers),
             tuple(sorted(self.read.items())),
             tuple(sorted(self.acked.items())),
@@ -216,7 +226,8 @@ class World:
             if self.left["elections"] and self.may_elect(number):
                 events += [("elect", number, isr) for isr in self._sets_after_election(number)]
             known = max(node.epoch if node.is_master else 0, node.last_epoch)
-            is_elected = self.holder == self.name(number) and not self._is_outdated(node)
+            is_usable = not self.is_lost and not self._is_outdated(node)
+            is_elected = self.holder == self.name(number) and is_usable
             if is_elected and self.epoch > known and self.epoch not in self.begun:
                 events.append(("begin", number))
         events += [
@@ -229,6 +240,8 @@ class World:
             and max(0, node.reported(report[0])) < report[2]
         ]
         events += [("store_change", change) for change in self.changes]
+        if self.left.get("restores"):
+            events += [("restore", fact) for fact in self.former]
         if self.left.get("losses") and self._may_recover():
             events.append(("recover",))
         events += [("answer", answer) for answer in self.answers]
@@ -279,14 +292,14 @@ class World:
             if self.left["wipes"]:
                 events.append(("wipe", number))
                 if node.backup is not None and len(self.read) <= self.confirmed[1]:
-                    events.append(("restore", number))
+                    events.append(("restore_disk", number))
         if self.left.get("backups") and node.flushed:
             events.append(("backup", number))
         return events
 
     def may_elect(self, number: int) -> bool:
         is_member = self.name(number) in self.isr and not self._is_outdated(self.nodes[number])
-        return is_member or not self.rules.isr_only
+        return not self.is_lost and (is_member or not self.rules.isr_only)
 
     def _is_outdated(self, node: Node) -> bool:
         """Return whether a member lacks what the fact knows to be confirmed."""
@@ -335,7 +348,10 @@ class World:
 
     def do(self, event: Event) -> None:
         """Apply ``event``, and what follows from it."""
+        before = self.epoch, self.holder, self.isr, self.revision, self.confirmed
         getattr(self, f"_do_{event[0]}")(*event[1:])
+        if self.left.get("restores") and self.revision != before[3]:
+            self.former += (before,)
         self._advance()
 
     def _do_append(self, number: int) -> None:
@@ -376,7 +392,7 @@ class World:
         node = self.nodes[number]
         node.backup = node.log[: node.flushed]
 
-    def _do_restore(self, number: int) -> None:
+    def _do_restore_disk(self, number: int) -> None:
         """Replace the disk by its backup. A master counts no report of an earlier session."""
         self.left["wipes"] -= 1
         self._do_kill(number)
@@ -417,6 +433,15 @@ class World:
         )
         self.epoch, self.holder, self.revision = self.epoch + 10, -1, self.revision + 1
         self.confirmed = (0, 0)
+        self.is_lost = False
+
+    def _do_restore(self, former: Fact) -> None:
+        """The store returns to an old copy. Masters with later facts may go on for a while."""
+        self.left["restores"] -= 1
+        if self.rules.old_fact_is_lost:
+            self.is_lost = True  # it refuses all until it is recovered
+        else:
+            self.epoch, self.holder, self.isr, self.revision, self.confirmed = former
 
     def _do_begin(self, number: int) -> None:
         """The elected replica hears of its election, and begins the epoch."""
@@ -486,7 +511,7 @@ class World:
     def _do_store_change(self, change: Change) -> None:
         number, epoch, revision, isr = change
         self.changes -= {change}
-        is_current = revision == self.revision and epoch == self.epoch
+        is_current = revision == self.revision and epoch == self.epoch and not self.is_lost
         if is_current or not self.rules.cas_epoch:
             self.isr, self.revision = isr, self.revision + 1
             is_current = True

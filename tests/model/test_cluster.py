@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from model.cluster import hunt, shorten, walk
-from model.protocol import RECOVERY_BOUNDS, RECOVERY_VARIANTS, RESTORE_BOUNDS, RESTORE_VARIANTS, SAFE, VARIANTS
+from model.protocol import (
+    BACKUP_BOUNDS,
+    BACKUP_VARIANTS,
+    RECOVERY_BOUNDS,
+    RECOVERY_VARIANTS,
+    RESTORE_BOUNDS,
+    RESTORE_VARIANTS,
+    SAFE,
+    VARIANTS,
+)
 
 # A seed whose schedule breaks an invariant of the variant; ``all --runs 20000`` finds them.
 SEEDS = {
@@ -72,20 +81,31 @@ def test_each_rule_of_the_recovery_is_needed(variant: str) -> None:
 
 
 # The same for a group in which a disk is restored once from a backup, with the name that it had.
-RESTORE_SEEDS = {"restored-is-elected": 236, "confirmed-without-epoch": 77995}
+BACKUP_SEEDS = {"restored-is-elected": 236, "confirmed-without-epoch": 77995}
 
 
 def test_a_restored_disk_loses_nothing_and_no_other_member_is_excluded() -> None:
     restored = 0
     for seed in range(1, 401):
-        schedule, problem, _ = walk(RESTORE_VARIANTS["restore"], seed, bounds=RESTORE_BOUNDS)
+        schedule, problem, _ = walk(BACKUP_VARIANTS["backup"], seed, bounds=BACKUP_BOUNDS)
         assert problem is None, seed
-        restored += any(event[0] == "restore" for event in schedule)
+        restored += any(event[0] == "restore_disk" for event in schedule)
     assert restored > 50
 
 
-@pytest.mark.parametrize("variant", sorted(RESTORE_VARIANTS.keys() - {"restore"}))
+@pytest.mark.parametrize("variant", sorted(BACKUP_VARIANTS.keys() - {"backup"}))
 def test_each_rule_of_restored_disks_is_needed(variant: str) -> None:
-    seed = RESTORE_SEEDS[variant]
-    assert walk(RESTORE_VARIANTS[variant], seed, bounds=RESTORE_BOUNDS)[1] is not None
-    assert walk(RESTORE_VARIANTS["restore"], seed, bounds=RESTORE_BOUNDS)[1] is None
+    seed = BACKUP_SEEDS[variant]
+    assert walk(BACKUP_VARIANTS[variant], seed, bounds=BACKUP_BOUNDS)[1] is not None
+    assert walk(BACKUP_VARIANTS["backup"], seed, bounds=BACKUP_BOUNDS)[1] is None
+
+
+def test_an_old_copy_of_the_cluster_store_is_not_believed() -> None:
+    recovered = 0
+    for seed in range(1, 301):
+        schedule, problem, _ = walk(RESTORE_VARIANTS["restore"], seed, bounds=RESTORE_BOUNDS)
+        assert problem is None, seed
+        names = [event[0] for event in schedule]
+        recovered += "restore" in names and "recover" in names[names.index("restore") :]
+    assert recovered > 50
+    assert walk(RESTORE_VARIANTS["restore-believed"], 52, bounds=RESTORE_BOUNDS)[1] is not None

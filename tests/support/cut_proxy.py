@@ -13,7 +13,7 @@ class CutProxy:
     """Forwards connections to ``port``. While ``withholds_answers``, it only forwards requests."""
 
     def __init__(self, port: int) -> None:
-        self._target = port
+        self.target = port
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
@@ -37,7 +37,7 @@ class CutProxy:
         assert task is not None
         self._tasks.add(task)
         try:
-            to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self.target)
             try:
                 async with asyncio.TaskGroup() as both:
                     both.create_task(self._forward(reader, to_writer, are_answers=False))

@@ -67,12 +67,33 @@ class EtcdCluster:
 
     def wipe(self) -> None:
         """Kill all members, and start them again without their data: with the same cluster id."""
-        for number, member in enumerate(self._members):
-            if member is not None:
-                self.stop(number)
+        self._stop_all()
+        for number in range(len(self._members)):
             shutil.rmtree(self._folder / f"m{number}")
             self.start(number)
         self.wait_healthy()
+
+    def save(self, copy: Path) -> None:
+        """Copy the data of all members to the folder ``copy`` while they are stopped."""
+        self._stop_all()
+        shutil.copytree(self._folder, copy)
+        for number in range(len(self._members)):
+            self.start(number)
+        self.wait_healthy()
+
+    def restore(self, copy: Path) -> None:
+        """Kill all members, and start them again with the data in ``copy``."""
+        self._stop_all()
+        for number in range(len(self._members)):
+            shutil.rmtree(self._folder / f"m{number}")
+            shutil.copytree(copy / f"m{number}", self._folder / f"m{number}")
+            self.start(number)
+        self.wait_healthy()
+
+    def _stop_all(self) -> None:
+        for number, member in enumerate(self._members):
+            if member is not None:
+                self.stop(number)
 
     def resume(self, number: int) -> None:
         """Let a member continue after SIGSTOP."""
@@ -116,7 +137,5 @@ class EtcdCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, member in enumerate(self._members):
-            if member is not None:
-                self.stop(number)
+        self._stop_all()
         shutil.rmtree(self._folder, ignore_errors=True)

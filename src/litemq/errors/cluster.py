@@ -63,6 +63,6 @@ class MasterLeaseLostError(ClusterStoreError):
 
 
 class GroupFactsLostError(ClusterStoreError):
-    """A damaged store lost the facts of the groups. Run ``litemq cluster recover GROUP``."""
+    """The facts of a group are lost, or an old copy. Run ``litemq cluster recover GROUP``."""
 
     code = 96

@@ -2,8 +2,10 @@
 
 Any live member of the in-sync set may become the master: a record is confirmed only when every
 member has flushed it, so each member has all confirmed records. The choice among them only decides
-how many unconfirmed records survive. So an election waits for no silent member. A store whose log
-lacks a part of what the fact knows to be confirmed is not the member any more that it was.
+how many unconfirmed records survive. So an election waits for no silent member, and a member whose
+disk is nearly full becomes the master only if all are: as the master, it would refuse messages. A
+store whose log lacks a part of what the fact knows to be confirmed is not the member any more that
+it was.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ class ReplicaReport:
     clock_deviation_ms: int = 0
     is_alive: bool = True
     broker_id: str = ""
+    lacks_space: bool = False  # its disk is full, or nearly: it would refuse messages
 
     def __post_init__(self) -> None:
         if len(self.store_id) != STORE_ID_BYTES:
@@ -52,9 +55,9 @@ class ReplicaReport:
         return self.broker_id or _unnamed(self.store_id)
 
     @property
-    def rank(self) -> tuple[int, int, int]:
+    def rank(self) -> tuple[bool, int, int, int]:
         """An eligible replica with the highest rank becomes the master."""
-        return self.last_epoch, self.log_end, self.priority
+        return not self.lacks_space, self.last_epoch, self.log_end, self.priority
 
     def has(self, confirmed: Confirmed) -> bool:
         """Return whether the log has everything that is known to be confirmed."""
@@ -80,9 +83,10 @@ class NoMaster(NamedTuple):
 def elect_master(fact: GroupFact, reports: Sequence[ReplicaReport]) -> GroupFact | NoMaster:
     """Return the group's next fact, with its new master, or why it cannot have one.
 
-    Of the live members that have what is confirmed, and whose clock is right, the master is the one
-    with the highest epoch of the last record, then the highest log end, then the highest priority.
-    Of equals, it is not the last master, which may fail again.
+    Of the live members that have what is confirmed, whose clock is right, and whose disk has space
+    if there is such a one, the master is the one with the highest epoch of the last record, then
+    the highest log end, then the highest priority. Of equals, it is not the last master, which may
+    fail again.
     Silent members leave the in-sync set if at least ``min_in_sync`` others remain. Otherwise the
     set stays as it is: nothing can be confirmed, and every member stays eligible.
     """

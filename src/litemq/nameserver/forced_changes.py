@@ -22,17 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from litemq.errors import ChangeRefusedError
 from litemq.nameserver.cluster_store.groups import MAX_EPOCH, NOTHING, GroupFact
 from litemq.nameserver.election import NoMaster, Obstacle, ReplicaReport, elect_master
+from litemq.nameserver.latest_fact import EPOCH_GAP
 
-__all__ = ["EPOCH_GAP", "Recovery", "elect_unclean", "plan_recovery"]
-
-# Between the latest epoch in the logs and that of recovered facts. Replicas may have been elected
-# in later ones, and may still learn of it; a missing one may have records of them.
-EPOCH_GAP: Final = 1 << 20
+__all__ = ["Recovery", "elect_unclean", "plan_recovery"]
 
 
 class Recovery(NamedTuple):
@@ -50,16 +47,19 @@ def plan_recovery(
     configured: int,
     min_in_sync: int,
     segment_bytes: int,
+    known_epoch: int = 0,
 ) -> Recovery:
     """Return the next fact of the group ``name``, whose ``reports`` are those of live replicas.
 
     ``names`` has the broker id of each store id, and ``configured`` is the number of replicas.
+    ``known_epoch`` has begun, too, perhaps without a record in any log.
     """
     if not reports:
         raise ChangeRefusedError(f"group {name}: no replica reports to this NameServer: start its replicas")
     latest = max((report.last_epoch, report.log_end) for report in reports)
-    if latest[0] + EPOCH_GAP >= MAX_EPOCH:
-        raise ChangeRefusedError(f"group {name}: its logs have epoch {latest[0]}, and no later one is left")
+    epoch = max(latest[0], known_epoch) + EPOCH_GAP
+    if epoch >= MAX_EPOCH:
+        raise ChangeRefusedError(f"group {name}: epoch {epoch - EPOCH_GAP} has begun, and no later one is left")
     empty = sorted(names[report.store_id] for report in reports if not report.log_end)
     reasons = []
     if len(reports) < configured:
@@ -75,7 +75,6 @@ def plan_recovery(
             f"of epoch {latest[0]}, the latest, only {', '.join(holders)} {'has' if len(holders) == 1 else 'have'} "
             "records, and may not have been in sync"
         )
-    epoch = latest[0] + EPOCH_GAP
     fact = GroupFact(
         name,
         epoch,

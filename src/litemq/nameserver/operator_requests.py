@@ -73,6 +73,7 @@ class OperatorRequests:
             configured=max(view.configured, len(view.replicas)),
             min_in_sync=settings.min_in_sync,
             segment_bytes=settings.segment_bytes,
+            known_epoch=group.known_epoch,
         )
         if asked.applies:
             if plan.uncertainty and not asked.forces:
@@ -81,7 +82,7 @@ class OperatorRequests:
                     "they have is lost then",
                     None,
                 )
-            await self._store.recover(plan.fact, self._limits.master_lease_ms, outdated)
+            group.note_fact(await self._store.recover(plan.fact, self._limits.master_lease_ms, outdated))
             _LOG.warning("the facts of group %s were recovered, at epoch %d", group.name, plan.fact.epoch)
         return RecoverGroupAnswer(
             epoch=plan.fact.epoch,
@@ -113,7 +114,10 @@ class OperatorRequests:
         """Make a replica the master that may lack confirmed records."""
         asked = ElectUncleanRequest.FromString(frame.header)
         group = self._known_group(asked.group)
+        latest = group.latest
         state = await self._store.read(group.name)
+        if state is not None and latest.outdates(state.fact):
+            raise ChangeRefusedError(f"group {group.name}: its facts are lost. Recover them first", state)
         if state is None or state.fact.revision != asked.revision:
             raise ChangeRefusedError(f"group {group.name} has changed: look at it again", state)
         if state.is_leased:
@@ -139,6 +143,7 @@ class OperatorRequests:
             )
         after = elect_unclean(group.with_settings(state.fact, now), group.candidates(now), names, chosen)
         elected = await self._store.elect(state.fact, after, self._limits.master_lease_ms)
+        group.note_fact(elected)
         _LOG.warning("group %s: %s is the master of epoch %d, by command", group.name, asked.replica, elected.epoch)
         return view_of(GroupState(elected, is_leased=True)).SerializeToString()
 

@@ -19,8 +19,10 @@ from google.protobuf.message import DecodeError
 from litemq.clock import Clock
 from litemq.errors import (
     ChangeRefusedError,
+    ClusterStoreUnavailableError,
     GroupFactsLostError,
     LiteMQError,
+    MasterLeaseLostError,
     OverloadedError,
     ProtocolError,
 )
@@ -54,6 +56,7 @@ __all__ = ["ReplicaGroups"]
 _MAX_WAIT_MS: Final = 30_000
 _STORE_CHECK_MS: Final = 2_000
 _RECORD_MS: Final = 10_000  # between two records of what is confirmed
+_RENEW_S: Final = 1.5  # less than a master waits: else it would blame this NameServer
 _MS: Final = 1_000_000
 _LOG = logging.getLogger(__name__)
 
@@ -104,10 +107,12 @@ class ReplicaGroups:
         if group.state != state:
             if group.state is None or group.state.fact != state.fact:
                 group.fact_at = self._clock.elapsed_ns()
-            group.state = state
-            group.lost_since = None
-            if state.is_leased:
-                group.obstacle = ""
+            group.change_state(state)
+            if not group.is_outdated:
+                group.note_fact(state.fact)
+                group.lost_since = None
+                if state.is_leased:
+                    group.obstacle = ""
             self._changed(group)
         self._consider(group)
 
@@ -136,10 +141,11 @@ class ReplicaGroups:
             else:
                 group.forget_replaced(now)
                 self._consider(group)
-                self._record_confirmed(group, now)
-        if self._groups and now - self._store_checked_at >= _STORE_CHECK_MS * _MS:
+                if not group.is_outdated:
+                    self._record_confirmed(group, now)
+        if now - self._store_checked_at >= _STORE_CHECK_MS * _MS:
             self._store_checked_at = now
-            self._start(self._health.check(next(iter(self._groups))))
+            self._start(self._health.check(next(iter(self._groups), None)))
 
     def handle(self, caller: Caller, frame: Frame) -> None:
         """Answer a request, which may take a while."""
@@ -201,6 +207,7 @@ class ReplicaGroups:
         if report.problem and (known is None or not known.report.problem or report.is_stopping):
             _LOG.warning("group %s: %s: %s", group.name, report.broker_id, report.problem)
         group.replicas[report.store_id] = ReportedReplica(report, caller, now, deviation)
+        group.note_report(report, now)
         if known is None or not group.is_alive(known, now) or address_of(known.report) != address_of(report):
             self._changed(group)
         if group.state is None and not group.is_changing:
@@ -217,16 +224,24 @@ class ReplicaGroups:
     async def _renew(self, _caller: Caller, frame: Frame) -> bytes:
         asked = RenewMasterRequest.FromString(frame.header)
         name = check_name(asked.group, "group")
+        group = self._groups.get(name)
         if asked.releases:
-            group = self._groups.get(name)
             known = group.replicas.get(asked.store_id) if group is not None else None
             if known is not None:
                 known.is_stopping = True  # its next report says so, too
             with self._health.asking():
                 await self._store.release(name, asked.epoch, asked.store_id)
             return RenewMasterAnswer().SerializeToString()
+        if group is not None and group.is_outdated and group.lost_since is not None:
+            raise MasterLeaseLostError(f"group {name}: {group.obstacle}")
         with self._health.asking():
-            lease_ms = await self._store.renew(name, asked.epoch, asked.store_id)
+            try:
+                async with asyncio.timeout(_RENEW_S):
+                    lease_ms = await self._store.renew(name, asked.epoch, asked.store_id)
+            except TimeoutError:
+                raise ClusterStoreUnavailableError(
+                    f"no answer from {self._store.place} within {_RENEW_S:g} s"
+                ) from None
         return RenewMasterAnswer(lease_ms=lease_ms).SerializeToString()
 
     async def _change(self, _caller: Caller, frame: Frame) -> bytes:
@@ -236,6 +251,7 @@ class ReplicaGroups:
             confirmed = self._group(fact.name).confirmed(fact)
             after = replace(fact, members=frozenset(asked.members), confirmed=confirmed)
             after = await self._store.change(fact, after)
+        self._group(fact.name).note_fact(after)
         return view_of(GroupState(after, is_leased=True)).SerializeToString()
 
     async def _hand_over(self, _caller: Caller, frame: Frame) -> bytes:
@@ -248,6 +264,10 @@ class ReplicaGroups:
             raise ChangeRefusedError(f"group {fact.name}: the next master does not report to this NameServer", None)
         if asked.successor not in fact.members:
             raise ChangeRefusedError(f"group {fact.name}: {successor.report.broker_id} is not in sync", None)
+        if successor.report.lacks_space:
+            raise ChangeRefusedError(
+                f"group {fact.name}: the disk of {successor.report.broker_id} is nearly full", None
+            )
         if abs(successor.deviation_ms) > MAX_CLOCK_DEVIATION_MS:
             raise ChangeRefusedError(
                 f"group {fact.name}: the clock of {successor.report.broker_id} is {successor.deviation_ms} ms off. "
@@ -258,13 +278,13 @@ class ReplicaGroups:
         after = replace(after, confirmed=group.confirmed(fact))
         with self._health.asking():
             after = await self._store.hand_over(fact, after, self._limits.master_lease_ms)
+        group.note_fact(after)
         _LOG.warning("group %s: %s is the master of epoch %d", fact.name, successor.report.broker_id, after.epoch)
         return view_of(GroupState(after, is_leased=True)).SerializeToString()
 
     async def _fact_of(self, asked: ChangeInSyncRequest | HandOverRequest) -> GroupFact:
         """Return the fact of a group, or raise unless it is the one that its master knows."""
-        with self._health.asking():
-            state = await self._store.read(check_name(asked.group, "group"))
+        state = await self._read(self._group(check_name(asked.group, "group")))
         if state is None:
             raise ChangeRefusedError(f"group {asked.group} is not in the cluster store", None)
         fact = state.fact
@@ -282,10 +302,25 @@ class ReplicaGroups:
 
     # Elections ------------------------------------------------------------------------------------
 
+    async def _read(self, group: ReportedGroup) -> GroupState | None:
+        """Read the state of ``group``; raise ``GroupFactsLostError`` if it is from an old copy."""
+        latest = group.latest  # of before: what is seen during the read may be later than its answer
+        with self._health.asking():
+            state = await self._store.read(group.name)
+        if state is None or not latest.outdates(state.fact):
+            return state
+        lost = GroupFactsLostError(
+            f"the cluster store was restored from an old copy: it has epoch {state.fact.epoch} and revision "
+            f"{state.fact.revision} of this group, but epoch {latest.epoch} and revision {latest.revision} were there "
+            f"before. Run `litemq cluster recover {group.name}`"
+        )
+        self._note_obstacle(group, str(lost), is_lost=True)
+        raise lost
+
     def _begin(self, group: ReportedGroup, report: ReplicaReport) -> None:
         """Create the facts of a new group, once all of its replicas have reported."""
         alive = group.alive(self._clock.elapsed_ns())
-        grown = [each.broker_id for each in alive if each.last_epoch or each.cannot_open]
+        grown = [each.broker_id for each in alive if each.last_epoch or each.known_epoch or each.cannot_open]
         if group.lost_since is not None and not grown:
             return  # their reports may be older than the records that make the facts lost
         if not grown and len(alive) < report.replicas:
@@ -330,17 +365,18 @@ class ReplicaGroups:
             group.is_changing = False
 
     def _consider(self, group: ReportedGroup) -> None:
-        """Elect a master if the group has no lease, unless an election is in progress."""
+        """Elect a master if the group has no lease, or see whether its fact is lost."""
+        if group.is_changing or group.state is None:
+            return
         listening_ms = (self._clock.elapsed_ns() - self._since) // _MS
-        is_leaderless = group.state is not None and not group.state.is_leased
-        if is_leaderless and not group.is_changing and listening_ms >= self._limits.replica_silence_ms:
+        is_leaderless = not group.state.is_leased and listening_ms >= self._limits.replica_silence_ms
+        if is_leaderless or (group.is_outdated and group.lost_since is None):
             group.is_changing = True
             self._start(self._elect(group))
 
     async def _elect(self, group: ReportedGroup) -> None:
         try:
-            with self._health.asking():
-                state = await self._store.read(group.name)
+            state = await self._read(group)
             if state is None or state.is_leased:
                 return
             now = self._clock.elapsed_ns()
@@ -354,10 +390,13 @@ class ReplicaGroups:
             outcome = replace(outcome, confirmed=group.confirmed(fact))
             with self._health.asking():
                 elected = await self._store.elect(fact, outcome, self._limits.master_lease_ms)
+            group.note_fact(elected)
             master = group.replicas[elected.holder].report
             _LOG.warning("group %s: %s is the master of epoch %d", group.name, master.broker_id, elected.epoch)
         except ChangeRefusedError as error:  # another NameServer was faster
             _LOG.debug("%s", error)
+        except GroupFactsLostError:  # the obstacle says so
+            pass
         except LiteMQError as error:
             self._note_obstacle(group, str(error))
         finally:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError
 from litemq.nameserver.cluster_store.groups import STORE_ID_BYTES, Confirmed, GroupFact, GroupState
 from litemq.nameserver.config import NameServerLimits
 from litemq.nameserver.election import ReplicaReport as Candidate
+from litemq.nameserver.latest_fact import LatestFact
 from litemq.nameserver.refused_replicas import RefusedReplicas
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import ReplicaFacts, ReplicaGroup, ReplicaReport
 from litemq.types import MAX_PROBLEM_CHARS, MAX_REPLICAS, check_name
 
-__all__ = ["Caller", "ReportedGroup", "ReportedReplica", "address_of", "check_report", "view_of"]
+__all__ = ["Caller", "Confirmed", "ReportedGroup", "ReportedReplica", "address_of", "check_report", "view_of"]
 
 _MAX_HOST: Final = 253
 _MS: Final = 1_000_000
@@ -42,6 +43,14 @@ class ReportedReplica:
         self.is_stopping = report.is_stopping
 
 
+class ReportedConfirm(NamedTuple):
+    """Everything below the log ``offset`` is confirmed, as ``broker_id`` said at ``heard_at``."""
+
+    offset: int
+    broker_id: str
+    heard_at: int
+
+
 class ReportedGroup:
     """A group. A replica whose last report is too old is silent."""
 
@@ -50,13 +59,30 @@ class ReportedGroup:
         self.version = version
         self._limits = limits
         self.state: GroupState | None = None
+        self.latest = LatestFact()  # that this NameServer or a replica has seen
         self.replicas: dict[bytes, ReportedReplica] = {}
+        self.highest_confirm: ReportedConfirm | None = None  # the highest reported one, since the last unclean epoch
+        self._former: dict[bytes, str] = {}  # the broker ids of replaced members of the in-sync set
         self.waiting: dict[asyncio.TimerHandle, tuple[Caller, Frame]] = {}
         self.refused = RefusedReplicas()
         self.obstacle = ""
         self.lost_since: int | None = None  # when this NameServer noticed that the facts are lost
         self.is_changing = False  # its fact
         self.fact_at = 0  # when this NameServer got the present one
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a later fact than that of ``state`` is known: it is lost, or not read yet."""
+        return self.state is not None and self.latest.outdates(self.state.fact)
+
+    def note_fact(self, fact: GroupFact) -> None:
+        """The cluster store has, or had, ``fact``."""
+        self.latest = self.latest.joined(fact.epoch, fact.revision)
+
+    @property
+    def known_epoch(self) -> int:
+        """The highest epoch of a fact or a log."""
+        return max([self.latest.epoch, *(each.report.last_epoch for each in self.replicas.values())])
 
     def is_alive(self, replica: ReportedReplica, now: int, *, is_last_master: bool = False) -> bool:
         """Return whether ``replica`` reports, and is not stopping."""
@@ -88,6 +114,8 @@ class ReportedGroup:
                         f"{other.report.host}:{other.report.port}. Set a unique broker_id for each replica"
                     )
                 del self.replicas[store_id]
+                if self.state is not None and store_id in self.state.fact.members:
+                    self._former[store_id] = report.broker_id
 
     def _refuse_copied(self, known: ReportedReplica, report: ReplicaReport, now: int) -> None:
         """A store id belongs to one data directory: a copy would be a second master of an epoch."""
@@ -110,8 +138,13 @@ class ReportedGroup:
                 each.deviation_ms,
                 self.is_alive(each, now, is_last_master=store_id == last_master) and not each.report.cannot_open,
                 each.report.broker_id,
+                lacks_space=each.report.lacks_space,
             )
             for store_id, each in self.replicas.items()
+        ] + [
+            Candidate(store_id, 0, 0, is_alive=False, broker_id=f"{name} with its former disk")
+            for store_id, name in self._former.items()
+            if store_id not in self.replicas
         ]
 
     def is_unused(self, now: int) -> bool:
@@ -139,6 +172,20 @@ class ReportedGroup:
         report = master.report
         return fact.confirmed.raised(min(report.confirm, report.log_end), min(report.confirm_epoch, fact.epoch))
 
+    def change_state(self, state: GroupState) -> None:
+        """Note that the cluster store has ``state``."""
+        if self.state is None or state.fact.unclean_epoch > self.state.fact.unclean_epoch:
+            self.highest_confirm = None  # the next records may have the offsets of lost ones
+        self.state = state
+        self._former = {store_id: name for store_id, name in self._former.items() if store_id in state.fact.members}
+
+    def note_report(self, report: ReplicaReport, now: int) -> None:
+        """Note what a report says of the whole group."""
+        self.latest = self.latest.joined(report.known_epoch, report.known_revision)
+        is_current = self.state is None or report.last_epoch >= self.state.fact.unclean_epoch
+        if is_current and (self.highest_confirm is None or report.confirm >= self.highest_confirm.offset):
+            self.highest_confirm = ReportedConfirm(report.confirm, report.broker_id, now)
+
     def forget_replaced(self, now: int) -> None:
         """Forget silent replicas outside the in-sync set, if enough others are there."""
         if self.state is None or not self.state.is_leased or len(self.alive(now)) < self.configured:
@@ -158,16 +205,29 @@ class ReportedGroup:
         if self.state is not None:
             now_counts, later = self.state.fact.min_in_sync, self.with_settings(self.state.fact, now).min_in_sync
             if now_counts != later:
-                found.append(
-                    f"min_in_sync is {now_counts}, and {later} from the next election on: "
-                    f"run `litemq cluster switch {self.name}`"
-                )
+                advice = self._next_election(now)
+                found.append(f"min_in_sync is {now_counts}, and {later} from the next election on{advice}")
         if len(alive) > self.configured:
             found.append(
                 f"{len(alive)} replicas report, but `replicas` is {self.configured}: stop one, or start all with "
                 f"`--replicas {len(alive)}`"
             )
         return found + self.refused.problems(now)
+
+    def _next_election(self, now: int) -> str:
+        """Return how an operator brings about the next election; empty: it is about to come."""
+        if self.state is None or not self.state.is_leased:
+            return ""
+        fact = self.state.fact
+        others = [
+            each.store_id
+            for each in self.alive(now)
+            if each.store_id in fact.members and each.store_id != fact.holder and not each.lacks_space
+        ]
+        master = self.replicas.get(fact.holder)
+        if others or master is None:
+            return f": run `litemq cluster switch {self.name}`"
+        return f": restart {master.report.broker_id}"
 
     @property
     def configured(self) -> int:
@@ -181,10 +241,14 @@ class ReportedGroup:
         """
         view = ReplicaGroup() if self.state is None else view_of(self.state)
         view.name, view.version, view.store = self.name, self.version, store
-        view.obstacle = store_problem or ("" if view.is_leased else self.obstacle)
         view.facts_lost = self.lost_since is not None
+        view.is_leased = view.is_leased and not view.facts_lost  # an old copy of the store has old leases, too
+        view.obstacle = store_problem or ("" if view.is_leased else self.obstacle)
         view.configured = self.configured
         view.warnings.extend(self.warnings(now))
+        if self.highest_confirm is not None:
+            view.highest_confirm, view.highest_confirm_of = self.highest_confirm.offset, self.highest_confirm.broker_id
+            view.highest_confirm_ms_ago = (now - self.highest_confirm.heard_at) // _MS
         for store_id, each in sorted(self.replicas.items(), key=lambda item: item[1].report.broker_id):
             report = each.report
             view.replicas.append(
@@ -202,6 +266,7 @@ class ReportedGroup:
                     bytes_cut=report.bytes_cut,
                     problem=report.problem,
                     cut_at_ms=report.cut_at_ms,
+                    lacks_space=report.lacks_space,
                 )
             )
         return view

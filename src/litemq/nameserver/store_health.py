@@ -41,7 +41,7 @@ class StoreHealth:
                 _LOG.warning("the cluster store answers again")
             self.problem = problem
 
-    async def check(self, name: str) -> None:
-        """Read the group ``name``, to learn whether the store answers."""
+    async def check(self, name: str | None) -> None:
+        """Read the group ``name``, or all of them, to learn whether the store answers."""
         with contextlib.suppress(LiteMQError), self.asking():
-            await self._store.read(name)
+            await (self._store.groups() if name is None else self._store.read(name))

@@ -1731,7 +1731,7 @@ class ReadStretchRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., begin: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class ReplicaReport(_message.Message):
-    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "flushed", "confirm", "bytes_cut", "damaged_stretches", "cannot_open", "problem", "cut_at_ms", "confirm_epoch")
+    __slots__ = ("group", "store_id", "broker_id", "host", "port", "last_epoch", "log_end", "priority", "wall_ms", "replicas", "min_in_sync", "segment_bytes", "known_version", "wait_ms", "is_stopping", "flushed", "confirm", "bytes_cut", "damaged_stretches", "cannot_open", "problem", "cut_at_ms", "confirm_epoch", "lacks_space", "known_epoch", "known_revision")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1755,6 +1755,9 @@ class ReplicaReport(_message.Message):
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     CUT_AT_MS_FIELD_NUMBER: _ClassVar[int]
     CONFIRM_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LACKS_SPACE_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_REVISION_FIELD_NUMBER: _ClassVar[int]
     group: str
     store_id: bytes
     broker_id: str
@@ -1778,10 +1781,13 @@ class ReplicaReport(_message.Message):
     problem: str
     cut_at_ms: int
     confirm_epoch: int
-    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., flushed: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ..., problem: _Optional[str] = ..., cut_at_ms: _Optional[int] = ..., confirm_epoch: _Optional[int] = ...) -> None: ...
+    lacks_space: bool
+    known_epoch: int
+    known_revision: int
+    def __init__(self, group: _Optional[str] = ..., store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., priority: _Optional[int] = ..., wall_ms: _Optional[int] = ..., replicas: _Optional[int] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., known_version: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_stopping: bool = ..., flushed: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., cannot_open: bool = ..., problem: _Optional[str] = ..., cut_at_ms: _Optional[int] = ..., confirm_epoch: _Optional[int] = ..., lacks_space: bool = ..., known_epoch: _Optional[int] = ..., known_revision: _Optional[int] = ...) -> None: ...
 
 class ReplicaGroup(_message.Message):
-    __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured", "unclean_epoch", "facts_lost", "store", "warnings", "confirmed", "confirmed_epoch")
+    __slots__ = ("name", "version", "epoch", "holder", "members", "min_in_sync", "segment_bytes", "revision", "is_leased", "replicas", "obstacle", "configured", "unclean_epoch", "facts_lost", "store", "warnings", "confirmed", "confirmed_epoch", "highest_confirm", "highest_confirm_of", "highest_confirm_ms_ago")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -1800,6 +1806,9 @@ class ReplicaGroup(_message.Message):
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_CONFIRM_OF_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_CONFIRM_MS_AGO_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     epoch: int
@@ -1818,10 +1827,13 @@ class ReplicaGroup(_message.Message):
     warnings: _containers.RepeatedScalarFieldContainer[str]
     confirmed: int
     confirmed_epoch: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., revision: _Optional[int] = ..., is_leased: bool = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., obstacle: _Optional[str] = ..., configured: _Optional[int] = ..., unclean_epoch: _Optional[int] = ..., facts_lost: bool = ..., store: _Optional[bytes] = ..., warnings: _Optional[_Iterable[str]] = ..., confirmed: _Optional[int] = ..., confirmed_epoch: _Optional[int] = ...) -> None: ...
+    highest_confirm: int
+    highest_confirm_of: str
+    highest_confirm_ms_ago: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[bytes] = ..., members: _Optional[_Iterable[bytes]] = ..., min_in_sync: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., revision: _Optional[int] = ..., is_leased: bool = ..., replicas: _Optional[_Iterable[_Union[ReplicaFacts, _Mapping]]] = ..., obstacle: _Optional[str] = ..., configured: _Optional[int] = ..., unclean_epoch: _Optional[int] = ..., facts_lost: bool = ..., store: _Optional[bytes] = ..., warnings: _Optional[_Iterable[str]] = ..., confirmed: _Optional[int] = ..., confirmed_epoch: _Optional[int] = ..., highest_confirm: _Optional[int] = ..., highest_confirm_of: _Optional[str] = ..., highest_confirm_ms_ago: _Optional[int] = ...) -> None: ...
 
 class ReplicaFacts(_message.Message):
-    __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago", "confirm", "bytes_cut", "damaged_stretches", "problem", "cut_at_ms")
+    __slots__ = ("store_id", "broker_id", "host", "port", "last_epoch", "log_end", "alive", "heard_ms_ago", "confirm", "bytes_cut", "damaged_stretches", "problem", "cut_at_ms", "lacks_space")
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -1835,6 +1847,7 @@ class ReplicaFacts(_message.Message):
     DAMAGED_STRETCHES_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     CUT_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    LACKS_SPACE_FIELD_NUMBER: _ClassVar[int]
     store_id: bytes
     broker_id: str
     host: str
@@ -1848,7 +1861,8 @@ class ReplicaFacts(_message.Message):
     damaged_stretches: int
     problem: str
     cut_at_ms: int
-    def __init__(self, store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., problem: _Optional[str] = ..., cut_at_ms: _Optional[int] = ...) -> None: ...
+    lacks_space: bool
+    def __init__(self, store_id: _Optional[bytes] = ..., broker_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end: _Optional[int] = ..., alive: bool = ..., heard_ms_ago: _Optional[int] = ..., confirm: _Optional[int] = ..., bytes_cut: _Optional[int] = ..., damaged_stretches: _Optional[int] = ..., problem: _Optional[str] = ..., cut_at_ms: _Optional[int] = ..., lacks_space: bool = ...) -> None: ...
 
 class RenewMasterRequest(_message.Message):
     __slots__ = ("group", "epoch", "store_id", "releases")

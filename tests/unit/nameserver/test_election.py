@@ -35,6 +35,8 @@ def test_the_next_epoch_has_the_new_master() -> None:
 @pytest.mark.parametrize(
     ("better", "worse"),
     [
+        ({"last_epoch": 4, "log_end": 10}, {"last_epoch": 5, "log_end": 900, "lacks_space": True}),
+        ({"log_end": 101, "lacks_space": True}, {"log_end": 100, "lacks_space": True}),
         ({"last_epoch": 5, "log_end": 10}, {"last_epoch": 4, "log_end": 900, "priority": 9}),
         ({"log_end": 101}, {"log_end": 100, "priority": 9}),
         ({"priority": 2}, {"priority": 1}),
@@ -131,6 +133,7 @@ def elections(draw: st.DrawFn) -> tuple[GroupFact, list[ReplicaReport]]:
             draw(st.integers(0, 2)),
             draw(st.sampled_from([0, 500, 501, -501])),
             draw(st.booleans()),
+            lacks_space=draw(st.booleans()),
         )
         for store_id in draw(st.lists(st.sampled_from(STORE_IDS), unique=True))
     ]

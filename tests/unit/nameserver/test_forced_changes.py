@@ -10,7 +10,8 @@ import pytest
 from litemq.errors import ChangeRefusedError
 from litemq.nameserver.cluster_store.groups import MAX_EPOCH, Confirmed, GroupFact, check_election
 from litemq.nameserver.election import ReplicaReport
-from litemq.nameserver.forced_changes import EPOCH_GAP, Recovery, elect_unclean, plan_recovery
+from litemq.nameserver.forced_changes import Recovery, elect_unclean, plan_recovery
+from litemq.nameserver.latest_fact import EPOCH_GAP
 
 A, B, C, D = (bytes([number]) * 16 for number in (1, 2, 3, 4))
 _NAMES = {A: "a", B: "b", C: "c", D: "d"}

@@ -12,7 +12,7 @@ from litemq.clock import FakeClock
 from litemq.errors import ChangeRefusedError, MasterLeaseLostError
 from litemq.nameserver.cluster_store.etcd_client import EtcdClient, end_of_prefix
 from litemq.nameserver.cluster_store.etcd_groups import EtcdGroupStore
-from litemq.nameserver.forced_changes import EPOCH_GAP
+from litemq.nameserver.latest_fact import EPOCH_GAP
 from litemq.proto.etcd_pb2 import DeleteRangeRequest, RequestOp, TxnRequest
 from litemq.proto.wire_pb2 import ReplicaGroup
 from support.etcd import EtcdCluster

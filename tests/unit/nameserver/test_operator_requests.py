@@ -12,7 +12,7 @@ from litemq.errors import (
     ChangeRefusedError,
     InvalidArgumentError,
 )
-from litemq.nameserver.forced_changes import EPOCH_GAP
+from litemq.nameserver.latest_fact import EPOCH_GAP
 from litemq.nameserver.operator_requests import OperatorRequests
 from litemq.proto.wire_pb2 import Opcode
 from support.group_stores import A, B, C

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from litemq.errors import (
     MasterLeaseLostError,
     ProtocolError,
 )
+from litemq.nameserver import replica_groups
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     Opcode,
@@ -88,6 +90,24 @@ async def test_a_silent_master_is_replaced_by_the_replica_with_the_longest_log(t
         with pytest.raises(MasterLeaseLostError):
             await site.renew(1, C)
         assert await site.renew(2, A) == 5000
+
+
+@on_loop
+async def test_a_replica_with_a_full_disk_becomes_the_master_only_if_there_is_no_other(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+        full = {"last_epoch": 1, "log_end": 600, "lacks_space": True}
+        await site.report(B, **full)
+        with pytest.raises(ChangeRefusedError, match="the disk of b is nearly full"):
+            await site.hand_over(1, C, view.revision, B)
+        await site.report(A, last_epoch=1, log_end=500)
+        await site.renew(1, C, releases=True)
+        view = await site.master(A, epoch=2, last_epoch=1, log_end=500)
+        assert view.holder == A
+        assert [each.broker_id for each in view.replicas if each.lacks_space] == ["b"]
+        await site.report(B, **full)
+        await site.renew(2, A, releases=True)
+        assert (await site.master(B, epoch=3, **full)).holder == B
 
 
 @on_loop
@@ -289,6 +309,37 @@ async def test_a_store_that_does_not_answer_is_noticed_also_while_a_group_has_a_
         site.groups.sweep()
         await eventually(lambda: not site.groups._health.problem)
         assert "does not answer" not in (await site.report(A)).obstacle
+
+
+@on_loop
+async def test_a_store_that_does_not_answer_at_the_start_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with reported_site(tmp_path) as site:  # no replica has reported yet
+        monkeypatch.setattr(site.store, "groups", _without_answer)
+        site.groups.sweep()
+        await eventually(lambda: site.groups._health.problem)
+    assert "the cluster store does not answer, so no master can be elected or stay: no answer" in caplog.text
+
+
+async def _without_answer() -> None:
+    raise ClusterStoreUnavailableError("no answer")
+
+
+@on_loop
+async def test_a_renewal_that_the_store_does_not_answer_names_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_arguments: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(replica_groups, "_RENEW_S", 0.01)
+    async with reported_site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        monkeypatch.setattr(site.store, "renew", hang)
+        with pytest.raises(ClusterStoreUnavailableError, match=r"no answer from .*groups\.db within 0\.01 s"):
+            await site.renew(1, C)
+        assert "groups.db" in (await site.report(A, last_epoch=1)).obstacle
 
 
 @on_loop

@@ -16,8 +16,9 @@ from litemq.types import MAX_PROBLEM_CHARS
 from support.group_stores import A, B, C
 from support.on_loop import on_loop
 from support.reported_groups import OneCaller, ReportedSite, reported_site
+from support.waiting import eventually
 
-D = bytes([4]) * 16
+D, E = (bytes([number]) * 16 for number in (4, 5))
 
 
 @on_loop
@@ -43,8 +44,27 @@ async def test_a_group_that_was_weakened_is_restored_by_a_switch(tmp_path: Path)
         view = await site.change(2, A, view.revision, A, B)
         seen = await site.report(A, last_epoch=2, min_in_sync=1)
         assert "min_in_sync is 1, and 2 from the next election on: run `litemq cluster switch orders`" in seen.warnings
+        seen = await site.report(B, last_epoch=2, lacks_space=True)  # it refuses the switch
+        assert "min_in_sync is 1, and 2 from the next election on: restart a" in seen.warnings
+        await site.report(B, last_epoch=2)
         assert (await site.hand_over(2, A, view.revision, B)).min_in_sync == 2
         assert list((await site.report(A, last_epoch=3)).warnings) == []
+
+
+@on_loop
+async def test_a_lone_replica_is_restarted_for_another_min_in_sync(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        site.clock.advance(3)  # A and B are silent
+        view = await site.report(C, last_epoch=1, min_in_sync=1)
+        assert list(view.warnings) == ["min_in_sync is 2, and 1 from the next election on: restart c"]
+        await site.renew(1, C, releases=True)
+        site.groups.sweep()
+        await eventually(lambda: not site.groups._groups["orders"].state.is_leased)  # type: ignore[union-attr]
+        view = await site.report(C, last_epoch=1, min_in_sync=1, is_stopping=True)
+        assert list(view.warnings) == []
+        view = await site.master(C, epoch=2, last_epoch=1, min_in_sync=1)
+        assert (view.min_in_sync, list(view.warnings)) == (1, [])
 
 
 @on_loop
@@ -163,3 +183,32 @@ async def test_why_a_replica_has_stopped_is_seen(tmp_path: Path, caplog: pytest.
             f"group orders: a: {problem}",
             "group orders: c: the disk is full",
         ]
+
+
+@on_loop
+async def test_what_lost_disks_had_confirmed_stays_known_after_they_were_replaced(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        view = await site.master(A, B, C, epoch=1)
+        await site.change(1, C, view.revision, B, C)
+        await site.report(A, last_epoch=1, log_end=300, confirm=200)
+        for store_id in (B, C):
+            await site.report(store_id, last_epoch=1, log_end=1000, confirm=900)
+        await site.lose_lease(A, last_epoch=1, log_end=300, confirm=200)  # the others are silent
+        for store_id, name in ((D, "b"), (E, "c")):
+            await site.report(store_id, broker_id=name)
+        site.clock.advance(1)
+        view = await site.report(A, last_epoch=1, log_end=300, confirm=200)
+        assert [each.broker_id for each in view.replicas] == ["a", "b", "c"]
+        assert (view.highest_confirm, view.highest_confirm_of, view.highest_confirm_ms_ago) == (900, "c", 6_000)
+        site.groups.sweep()
+        await eventually(lambda: site.groups._groups["orders"].obstacle)
+        assert site.groups._groups["orders"].obstacle == (
+            "no member of the in-sync set is alive. Start one of its replicas: b with its former disk, "
+            "c with its former disk"
+        )
+        elected = await site.elect_unclean("a", view.revision)
+        await eventually(lambda: site.groups._groups["orders"].highest_confirm is None)
+        view = await site.report(A, last_epoch=1, log_end=300, confirm=200)
+        assert (view.epoch, view.highest_confirm) == (elected.epoch, 0)  # not before a record of this epoch
+        view = await site.report(A, last_epoch=elected.epoch, log_end=400, confirm=350)
+        assert (view.highest_confirm, view.highest_confirm_of) == (350, "a")

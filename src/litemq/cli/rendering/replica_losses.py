@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from litemq.cli.rendering.output import OutputFormat, write_rows, write_value
+from litemq.cli.rendering.replicas import describe_state
 from litemq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def write_recovery(recovery: GroupRecovery, output: OutputFormat, *, forced: boo
 
     ``forced``: the command goes on although messages may be lost.
     """
-    rows = [_row(each) for each in recovery.replicas]
+    rows = [_row(each, facts_lost=not recovery.is_applied) for each in recovery.replicas]
     if output is not OutputFormat.TABLE:
         value = {**recovery._asdict(), "in_sync": list(recovery.in_sync), "replicas": rows}
         write_value(value, output)
@@ -53,25 +54,32 @@ def write_losses(group: ReplicaGroupInfo, replica: str) -> None:
     if chosen is None:
         known = ", ".join(each.broker_id for each in group.replicas)
         raise InvalidArgumentError(f"group {group.name} has no replica {replica!r}: choose one of {known}")
-    rows = [{**_row(each), "lost": _lost(each, chosen)} for each in group.replicas]
+    rows = [{**_row(each, facts_lost=group.facts_lost), "lost": _lost(each, chosen)} for each in group.replicas]
     write_rows(rows, (*_COLUMNS, "lost"), OutputFormat.TABLE, none="")
-    furthest = max(group.replicas, key=lambda each: each.confirm_offset)
-    lost = max(0, furthest.confirm_offset - chosen.log_end)
+    lost = group.confirmed_offset - chosen.log_end
+    if lost > 0:
+        sys.stdout.write(
+            f"\nWith {replica} as the master, at least {lost} bytes of acknowledged messages are lost: it has the log "
+            f"up to {chosen.log_end}, and {group.confirmed_by} reported {group.confirmed_ms_ago / 1000:.0f} s ago that "
+            f"everything below {group.confirmed_offset} is confirmed.\n"
+        )
+    else:
+        sys.stdout.write(
+            f"\nWith {replica} as the master, acknowledged messages may be lost. How many cannot be known: it has the "
+            f"log up to {chosen.log_end}, and no replica has reported to this NameServer that more is confirmed.\n"
+        )
     sys.stdout.write(
-        f"\nWith {replica} as the master, at least {lost} bytes of acknowledged messages are lost: it has the log "
-        f"up to {chosen.log_end}, and {furthest.broker_id} reported {furthest.heard_ms_ago / 1000:.0f} s ago that "
-        f"everything below {furthest.confirm_offset} is confirmed.\n"
         "Unknown: what was acknowledged after the last report of each replica, and whether the logs agree up to "
         f"the end of the log of {replica}.\n"
         "Other replicas that have more cut it off when they return, and keep it in files cut-off-….\n"
     )
 
 
-def _row(replica: ReplicaInfo) -> dict[str, object]:
-    state = f"silent for {replica.heard_ms_ago / 1000:.0f} s" if not replica.alive else "alive"
+def _row(replica: ReplicaInfo, *, facts_lost: bool) -> dict[str, object]:
+    state = describe_state(replica, facts_lost=facts_lost)
     return {
         "replica": replica.broker_id,
-        "state": f"{state}, in sync" if replica.in_sync else state,
+        "state": state.replace("silent", f"silent for {replica.heard_ms_ago / 1000:.0f} s"),
         "last_epoch": replica.last_epoch,
         "log_end": replica.log_end,
         "confirmed": replica.confirm_offset,

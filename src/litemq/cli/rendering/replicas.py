@@ -10,7 +10,7 @@ from litemq.cli.rendering.messages import format_time
 if TYPE_CHECKING:
     from litemq.client.engine.replicas import ReplicaGroupInfo, ReplicaInfo
 
-__all__ = ["REPLICA_COLUMNS", "cut_off_notes", "group_value", "replica_rows"]
+__all__ = ["REPLICA_COLUMNS", "cut_off_notes", "describe_state", "group_value", "replica_rows"]
 
 REPLICA_COLUMNS: Final = ("group", "epoch", "replica", "address", "role", "state", "log_end", "lag", "bytes_cut")
 
@@ -22,7 +22,7 @@ def group_value(group: ReplicaGroupInfo) -> dict[str, object]:
         "epoch": group.epoch,
         "master": group.master.broker_id if group.master else None,
         "min_in_sync": group.min_in_sync,
-        "replicas": [_replica(each) for each in group.replicas],
+        "replicas": [_replica(each, facts_lost=group.facts_lost) for each in group.replicas],
         "problems": group.problems,
     }
 
@@ -47,12 +47,12 @@ def cut_off_notes(groups: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
-def _replica(replica: ReplicaInfo) -> dict[str, object]:
+def _replica(replica: ReplicaInfo, *, facts_lost: bool) -> dict[str, object]:
     return {
         "replica": replica.broker_id,
         "address": replica.address,
         "role": "master" if replica.is_master else "follower",
-        "state": _state(replica),
+        "state": describe_state(replica, facts_lost=facts_lost),
         "log_end": replica.log_end,
         "damaged_stretches": replica.damaged_stretches,
         "lag": replica.lag,
@@ -61,7 +61,10 @@ def _replica(replica: ReplicaInfo) -> dict[str, object]:
     }
 
 
-def _state(replica: ReplicaInfo) -> str:
+def describe_state(replica: ReplicaInfo, *, facts_lost: bool) -> str:
+    """Return the state of a replica. With lost facts, it is not known whether it is in sync."""
+    if facts_lost:
+        return "alive" if replica.alive else "silent"
     if not replica.alive:
         return "silent, in sync" if replica.in_sync else "silent"  # the first may become the master
     return "in sync" if replica.in_sync else "catching up"

@@ -25,6 +25,9 @@ def describe_replicas(view: ReplicaGroup) -> ReplicaGroupInfo:
         view.facts_lost,
         view.revision,
         tuple(view.warnings),
+        view.highest_confirm,
+        view.highest_confirm_of,
+        view.highest_confirm_ms_ago,
     )
 
 

@@ -68,6 +68,9 @@ class ReplicaGroupInfo(NamedTuple):
     facts_lost: bool  # the NameServers do not know the in-sync set any more
     revision: int  # of the facts in the cluster store
     warnings: tuple[str, ...] = ()  # about settings of its replicas that do not agree, and brokers that were refused
+    confirmed_offset: int = 0  # of the log, the highest that a replica has reported, perhaps one whose disk is gone
+    confirmed_by: str = ""  # that replica
+    confirmed_ms_ago: int = 0
 
     @property
     def master(self) -> ReplicaInfo | None:

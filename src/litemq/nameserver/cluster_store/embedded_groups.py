@@ -117,6 +117,10 @@ class EmbeddedGroupStore:
     # Reads ----------------------------------------------------------------------------------------
 
     @property
+    def place(self) -> str:
+        return str(self._file.path)
+
+    @property
     def identity(self) -> bytes:
         return self._identity
 

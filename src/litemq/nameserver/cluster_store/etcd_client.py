@@ -96,6 +96,10 @@ class EtcdClient:
         self._is_closed = False
         self.cluster_id = 0  # known after the first read
 
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        return self._endpoints
+
     async def range(self, key: bytes, range_end: bytes = b"") -> RangeResponse:
         """Read keys; no acknowledged write before this call is missing."""
         request = RangeRequest(key=key, range_end=range_end)
@@ -148,7 +152,7 @@ class EtcdClient:
         try:
             with self._stream(self._channel(at), "Watch/Watch", request, WatchResponse) as stream:
                 while isinstance(response := await stream.read(), WatchResponse):
-                    _check_watch(response, read.revision)
+                    _check_watch(response, read)
                     if response.created:
                         yield []
                     for _, events in itertools.groupby(response.events, lambda event: event.kv.mod_revision):
@@ -265,16 +269,18 @@ class _WatchRefusedError(Exception):
     """etcd does not have the changes that a watch needs."""
 
 
-def _check_watch(response: WatchResponse, revision: int) -> None:
-    """Raise unless the watch can show all changes after ``revision``."""
+def _check_watch(response: WatchResponse, read: ResponseHeader) -> None:
+    """Raise unless the watch can show all changes since ``read``."""
     if response.compact_revision:
-        raise _WatchRefusedError(f"the changes after revision {revision} were compacted")
+        raise _WatchRefusedError(f"the changes after revision {read.revision} were compacted")
     if response.canceled:
         raise _WatchRefusedError(response.cancel_reason)
-    if response.created and response.header.revision < revision:
+    if response.created and response.header.cluster_id != read.cluster_id:
+        raise _WatchRefusedError("it belongs to another etcd cluster than the member that was read")
+    if response.created and response.header.revision < read.revision:  # it would wait for that revision
         raise _WatchRefusedError(
-            f"it is at revision {response.header.revision}, and revision {revision} was read: this member is behind, "
-            "or has lost its data"
+            f"it is at revision {response.header.revision}, and revision {read.revision} was read: this member is "
+            "behind, or has lost its data"
         )
 
 

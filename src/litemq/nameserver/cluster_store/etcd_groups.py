@@ -78,6 +78,10 @@ class EtcdGroupStore:
     # Reads ----------------------------------------------------------------------------------------
 
     @property
+    def place(self) -> str:
+        return f"etcd at {', '.join(self._client.endpoints)}"
+
+    @property
     def identity(self) -> bytes:
         cluster = self._client.cluster_id
         return cluster.to_bytes(8, "big") + self._prefix.encode() if cluster else b""

@@ -148,6 +148,10 @@ class GroupStore(Protocol):
     """
 
     @property
+    def place(self) -> str:
+        """What to call the store in messages, with its address."""
+
+    @property
     def identity(self) -> bytes:
         """Names the store: stores with the same facts have the same. Empty: not known yet."""
 
@@ -194,7 +198,7 @@ class GroupStore(Protocol):
     async def recover(self, fact: GroupFact, lease_ms: int, outdated: GroupFact | None = None) -> GroupFact:
         """Store the ``fact`` of a group that the store does not have, though it existed.
 
-        Or replace an ``outdated`` fact, of an earlier epoch.
+        Or replace an ``outdated`` fact, of an earlier epoch, and its lease.
 
         The group counts as leased for ``lease_ms``, since its former master may still have a lease.
         """

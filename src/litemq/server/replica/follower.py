@@ -53,6 +53,7 @@ class FollowerRole:
         self._logged = ""
         self._repeats = 0
         self._problem = ""
+        self._lacks_space = False
 
     async def run(self) -> None:
         """Follow until cancelled. If the log cannot be continued, copy the master's first.
@@ -85,8 +86,16 @@ class FollowerRole:
     @property
     def problem(self) -> str:
         """Why it does not follow; empty: it does, or the master is being replaced."""
-        lasts = self._session is not None and asyncio.get_running_loop().time() - self._session_at >= _LASTING_S
-        return "" if lasts else self._problem
+        return "" if self._session is not None and self._lasts else self._problem
+
+    @property
+    def lacks_space(self) -> bool:
+        """Whether the disk was too full for the last records of the master."""
+        return self._lacks_space and not (self._session is not None and self._lasts)
+
+    @property
+    def _lasts(self) -> bool:
+        return asyncio.get_running_loop().time() - self._session_at >= _LASTING_S
 
     async def leave(self) -> None:
         """Let the group go on without this replica, which is about to stop."""
@@ -106,6 +115,7 @@ class FollowerRole:
                 needed = await session.run()
             finally:
                 self._session = None
+                self._lacks_space = self._lacks_space and not self._lasts
             self._log_start, differs_from = needed.log_start, needed.differs_from
         await directory.copy(peer, self._log_start, differs_from)
 
@@ -118,4 +128,5 @@ class FollowerRole:
             level = logging.INFO if is_expected else logging.WARNING
             _LOG.log(level, "does not follow the master at %s:%d, retrying: %s", *self._address, failure)
         self._logged = failure
+        self._lacks_space |= isinstance(error, DiskFullError)
         self._problem = "" if is_expected else f"it does not follow the master: {failure}"

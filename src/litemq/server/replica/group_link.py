@@ -23,6 +23,7 @@ from litemq.errors import (
     LiteMQError,
     NetworkError,
 )
+from litemq.nameserver.latest_fact import LatestFact
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import (
     ChangeInSyncRequest,
@@ -57,6 +58,7 @@ class GroupLink:
         self._has_conflict = asyncio.Event()
         self.has_role = False  # set by the owner: a wrong NameServer does not stop a replica that serves
         self.view: ReplicaGroup | None = None
+        self.latest = LatestFact()  # proves to the NameServers that the cluster store was restored from an old copy
 
     async def run(self) -> None:
         """Report until cancelled.
@@ -92,7 +94,12 @@ class GroupLink:
         line.refusal = ""
         if self.view is None or (view.epoch, view.revision) >= (self.view.epoch, self.view.revision):
             self.view = view
+            self._note(view)
             self._changed.set()
+
+    def _note(self, view: ReplicaGroup) -> ReplicaGroup:
+        self.latest = self.latest.joined(view.epoch, view.revision)
+        return view
 
     async def wait_changed(self) -> ReplicaGroup:
         """Wait for the next answer of a NameServer that is not outdated."""
@@ -112,11 +119,11 @@ class GroupLink:
 
     async def change(self, request: ChangeInSyncRequest) -> ReplicaGroup:
         """Change the in-sync set at any NameServer."""
-        return ReplicaGroup.FromString(await self._ask(Opcode.CHANGE_IN_SYNC, request.SerializeToString()))
+        return self._note(ReplicaGroup.FromString(await self._ask(Opcode.CHANGE_IN_SYNC, request.SerializeToString())))
 
     async def hand_over(self, request: HandOverRequest) -> ReplicaGroup:
         """Make another replica the master, at any NameServer."""
-        return ReplicaGroup.FromString(await self._ask(Opcode.HAND_OVER, request.SerializeToString()))
+        return self._note(ReplicaGroup.FromString(await self._ask(Opcode.HAND_OVER, request.SerializeToString())))
 
     async def report_stop(self) -> None:
         """Send a last report to the connected NameServers, so that none elects this replica."""
@@ -149,7 +156,8 @@ class GroupLink:
                     try:
                         answer = task.result()
                     except _NO_ANSWER as error:
-                        failure = error
+                        if isinstance(failure, NetworkError):  # what a NameServer says tells more
+                            failure = error
                     else:
                         self._lines.sort(key=lambda each: each is not line)
                         return answer

@@ -51,6 +51,7 @@ _POLL_S: Final = 0.002
 _RETRY_S: Final = 0.05
 _ANSWER_S: Final = 1.0  # of the last answer, once the next epoch has begun
 _US: Final = 1_000  # ns
+_FULL: Final = "has a disk that is nearly full, and would refuse messages. Free disk space there, or choose another one"
 _LOG = logging.getLogger(__name__)
 
 
@@ -112,6 +113,12 @@ class HandOver:
         if not name:
             ready = [each for each in replicas.values() if self._obstacle(each) is None]
             if not ready:
+                full = sorted(name for name, each in replicas.items() if self._lacks_only_space(each))
+                if full:
+                    raise ChangeRefusedError(
+                        f"group {self._group}: the disks of the replicas that could be the next master are nearly full "
+                        f"({', '.join(full)}). Free disk space there"
+                    )
                 raise ChangeRefusedError(
                     f"group {self._group}: no other replica is in sync, so none can become the master. "
                     "Run `litemq cluster status`"
@@ -135,7 +142,12 @@ class HandOver:
             return "is not in sync, so it may lack messages. Wait until `litemq cluster status` shows it in sync"
         if self._in_sync.flushed(replica.store_id) is None:
             return "does not follow the master now. Run `litemq cluster status`"
+        if replica.lacks_space:
+            return _FULL
         return None
+
+    def _lacks_only_space(self, replica: ReplicaFacts) -> bool:
+        return self._obstacle(replica) == _FULL
 
     def _flushed(self, replica: ReplicaFacts) -> int:
         flushed = self._in_sync.flushed(replica.store_id)

@@ -315,7 +315,15 @@ class _Replica:
             flushed=store.flushed_offset if store is not None else 0,
             confirm_epoch=store.confirm_epoch if store is not None else 0,
             problem=self._problem[:MAX_PROBLEM_CHARS],
+            lacks_space=self._lacks_space,
+            known_epoch=self._link.latest.epoch,
+            known_revision=self._link.latest.revision,
         )
+
+    @property
+    def _lacks_space(self) -> bool:
+        follower, store = self._follower, self.directory.store
+        return (follower is not None and follower.lacks_space) or (store is not None and bool(store.disk_refusal))
 
     @property
     def _problem(self) -> str:

@@ -22,6 +22,8 @@ def test_a_state_says_whether_the_replica_may_become_the_master(alive: bool, in_
     group = ReplicaGroupInfo("orders", 1, 3, 2, 1, (replica,), "", False, 1)
     [row] = replica_rows([group_value(group)])
     assert row["state"] == state
+    [row] = replica_rows([group_value(group._replace(facts_lost=True))])
+    assert row["state"] == ("alive" if alive else "silent")  # the in-sync set is not known
 
 
 def test_what_was_cut_off_is_named_until_it_is_deleted() -> None:

@@ -133,6 +133,28 @@ async def test_the_facts_of_a_wiped_etcd_are_gone(prefix: str) -> None:
 
 
 @on_loop
+async def test_a_watch_at_another_cluster_than_was_read_is_noticed(etcd: EtcdCluster, prefix: str) -> None:
+    with EtcdCluster(1) as former:
+        direct = EtcdGroupStore(former.endpoints, prefix)
+        fact = await leased_group(direct)
+        await direct.close()
+        for _ in range(fact.revision):  # it has later revisions
+            await put_key(etcd, f"{prefix}/other", b"")
+        async with CutProxy(int(former.endpoints[0].split(":")[1])) as proxy:
+            store = EtcdGroupStore([f"127.0.0.1:{proxy.port}"], prefix)
+
+            async def replace_cluster() -> None:
+                await proxy.cut()
+                proxy.target = int(etcd.endpoints[0].split(":")[1])
+                await proxy.open()
+
+            _after_the_first_read(store, replace_cluster)
+            async with aclosing(store.watch()) as changes:
+                assert [await anext(changes), await anext(changes)] == [GroupState(fact, True), GroupGone("orders")]
+            await store.close()
+
+
+@on_loop
 async def test_a_watch_that_stays_broken_is_logged_once_and_retried_with_longer_pauses(
     prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -59,5 +59,6 @@ async def test_a_full_disk_is_a_problem_at_once(tmp_path: Path, monkeypatch: pyt
     running = asyncio.create_task(role.run())
     await eventually(lambda: role.problem)
     assert role.problem == "it does not follow the master: no space left for 8 bytes of log: free disk space"
+    assert role.lacks_space
     running.cancel()
     await asyncio.wait([running])

@@ -16,9 +16,17 @@ from litemq.errors import (
     LiteMQError,
     MasterLeaseLostError,
 )
+from litemq.nameserver.latest_fact import EPOCH_GAP
 from litemq.net.client import Peer
 from litemq.net.request_channel import Answer
-from litemq.proto.wire_pb2 import RenewMasterAnswer, RenewMasterRequest, ReplicaFacts, ReplicaGroup, ReplicaReport
+from litemq.proto.wire_pb2 import (
+    ChangeInSyncRequest,
+    RenewMasterAnswer,
+    RenewMasterRequest,
+    ReplicaFacts,
+    ReplicaGroup,
+    ReplicaReport,
+)
 from litemq.server.replica.group_link import GroupLink
 from support.on_loop import on_loop
 from support.waiting import eventually
@@ -77,13 +85,35 @@ async def test_a_definite_refusal_is_the_answer() -> None:
 
 
 @on_loop
-async def test_the_last_failure_is_raised_if_no_nameserver_knows() -> None:
-    with pytest.raises(ClusterStoreUnavailableError, match="no etcd"):
-        await _link(_Peer(ConnectionLostError("cut")), _Peer(ClusterStoreUnavailableError("no etcd"))).renew(
-            RenewMasterRequest()
-        )
+async def test_the_failure_of_the_store_is_raised_if_no_nameserver_knows() -> None:
+    cut, silent = _Peer(ConnectionLostError("cut")), _Peer(ClusterStoreUnavailableError("no etcd"))
+    for peers in ((cut, silent), (silent, cut)):
+        with pytest.raises(ClusterStoreUnavailableError, match="no etcd"):
+            await _link(*peers).renew(RenewMasterRequest())
     with pytest.raises(ConnectionLostError, match="no NameServer is reachable"):
         await _link().renew(RenewMasterRequest())
+
+
+class _Changed:
+    """A NameServer that has changed the in-sync set."""
+
+    async def request(self, _opcode: int, _header: bytes, **_options: Any) -> Answer:
+        return Answer(ReplicaGroup(epoch=2, revision=9).SerializeToString(), b"")
+
+
+@on_loop
+async def test_the_latest_fact_is_that_of_all_answers() -> None:
+    link = _link(_Peer(0))
+    (line,) = link._lines
+    link._on_view(line, ReplicaGroup(epoch=2, revision=7))
+    assert link.latest == (2, 7)
+    line.peer = cast("Peer", _Changed())
+    await link.change(ChangeInSyncRequest())
+    assert link.latest == (2, 9)
+    link._on_view(line, ReplicaGroup(epoch=3, revision=8))  # of an election that was made from an old copy
+    assert link.latest == (3, 9)
+    link._on_view(line, ReplicaGroup(epoch=3 + EPOCH_GAP, revision=8))
+    assert link.latest == (3 + EPOCH_GAP, 8)
 
 
 class _Reports:

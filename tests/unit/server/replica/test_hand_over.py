@@ -247,6 +247,22 @@ async def test_a_replica_that_cannot_be_the_master_is_refused() -> None:
 
 
 @on_loop
+async def test_a_replica_with_a_full_disk_does_not_become_the_master() -> None:
+    master = _Master()
+    b, c = master.link.view.replicas[1:]
+    b.lacks_space = True
+    with pytest.raises(ChangeRefusedError, match="b has a disk that is nearly full, and would refuse messages"):
+        await master.ask("b")
+    c.lacks_space = True
+    with pytest.raises(ChangeRefusedError, match=r"the next master are nearly full \(b, c\)\. Free disk space"):
+        await master.ask()
+    master.assert_goes_on()
+    c.lacks_space = False
+    master.report(C, 100)
+    assert (await master.ask()).master == "c"  # b has as much of the log
+
+
+@on_loop
 async def test_one_switch_at_a_time_and_none_while_the_set_changes() -> None:
     master = _Master()
     asking = asyncio.create_task(master.ask("c"))
