@@ -50,7 +50,7 @@ def test_numbers_of_changes_in_the_log() -> None:
 def test_numbers_in_the_cluster_store() -> None:
     """NameServers of another version read and write the same facts."""
     numbers = {"name": 1, "epoch": 2, "holder": 3, "members": 4, "min_in_sync": 5, "segment_bytes": 6}
-    numbers |= {"unclean_epoch": 7}
+    numbers |= {"unclean_epoch": 7, "confirmed": 8, "confirmed_epoch": 9}
     assert {field.name: field.number for field in StoredGroup.DESCRIPTOR.fields} == numbers
     assert {field.name: field.number for field in StoredLease.DESCRIPTOR.fields} == {"epoch": 1, "holder": 2}
 

@@ -8,10 +8,11 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import count, pairwise
+from itertools import count
 from typing import Final, NamedTuple, Protocol
 
 from litemq.broker.replication.common_end import EpochStart, common_end
+from litemq.broker.replication.follow_request import check_follow
 from litemq.broker.replication.in_sync_set import InSyncSet, InSyncTracker, Shortage
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.handlers import Handler, Permission
@@ -37,7 +38,6 @@ from litemq.proto.wire_pb2 import (
     ReportLogRequest,
 )
 from litemq.storage.log.chunks import Chunk
-from litemq.storage.log.store_id import STORE_ID_BYTES
 from litemq.storage.replica_store import OUTDATED, ReplicaStore
 
 __all__ = ["FollowerProgress", "ReplicaNames", "Shipping"]
@@ -143,8 +143,8 @@ class Shipping:
 
     def _follow(self, caller: Caller, frame: Frame) -> None:
         asked = parse(FollowLogRequest, frame.header)
-        theirs = self._check_follow(asked)
         store = self._store
+        theirs = check_follow(asked, self._group, store.store_id, self._epoch)
         mine = [EpochStart(epoch.number, epoch.start_offset) for epoch in store.epochs]
         log_start, log_end = store.log_start, store.log_end
         begin = common_end(mine, log_end, theirs, asked.log_end)
@@ -181,22 +181,6 @@ class Shipping:
         crc = self._store.checksum_at(offset) if offset < answer.begin else None
         if crc is not None:
             answer.checked_at, answer.checked_crc = offset, crc
-
-    def _check_follow(self, asked: FollowLogRequest) -> list[EpochStart]:
-        """Return the epochs of the follower's log, or raise."""
-        if asked.group != self._group:
-            raise InvalidArgumentError(f"this is a broker of the group {self._group}, not of {asked.group[:127]!r}")
-        if len(asked.store_id) != STORE_ID_BYTES or asked.store_id == self._store.store_id:
-            raise InvalidArgumentError("the store id of a follower has 16 bytes, and is not its master's")
-        theirs = [EpochStart(epoch.number, epoch.start) for epoch in asked.epochs]
-        rising = all(a.number < b.number and a.start_offset < b.start_offset for a, b in pairwise(theirs))
-        if not rising or asked.log_start > asked.log_end or (theirs and theirs[-1].start_offset >= asked.log_end):
-            raise InvalidArgumentError("the epochs of a follower's log rise, and each has a record in it")
-        if theirs and theirs[-1].number > self._epoch:
-            raise NotMasterError(
-                f"the log of the follower has epoch {theirs[-1].number}: the master of epoch {self._epoch} was replaced"
-            )
-        return theirs
 
     def _check_member(self, store_id: bytes, begin: int) -> None:
         """Raise if a member of the in-sync set has lost confirmed records: it counts as having all.
