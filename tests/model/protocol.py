@@ -114,7 +114,7 @@ BACKUP_VARIANTS: Final = {
     "restored-is-elected": Rules(confirmed_facts=False),
     "confirmed-without-epoch": Rules(confirmed_epoch=False),
 }
-BACKUP_BOUNDS: Final = BOUNDS | {"backups": 1}
+BACKUP_BOUNDS: Final = BOUNDS | {"backups": 1, "elections": 4, "records": 5}
 RESTORE_VARIANTS: Final = {"restore": Rules(), "restore-believed": Rules(old_fact_is_lost=False)}
 RESTORE_BOUNDS: Final = RECOVERY_BOUNDS | {"restores": 1}
 SAFE: Final = frozenset({"proposed", "proposed+promise"})

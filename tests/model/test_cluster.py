@@ -81,7 +81,7 @@ def test_each_rule_of_the_recovery_is_needed(variant: str) -> None:
 
 
 # The same for a group in which a disk is restored once from a backup, with the name that it had.
-BACKUP_SEEDS = {"restored-is-elected": 236, "confirmed-without-epoch": 77995}
+BACKUP_SEEDS = {"restored-is-elected": 131, "confirmed-without-epoch": 4167}
 
 
 def test_a_restored_disk_loses_nothing_and_no_other_member_is_excluded() -> None:

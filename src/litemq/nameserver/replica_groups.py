@@ -204,7 +204,8 @@ class ReplicaGroups:
                 _LOG.warning("%s at %s:%d is refused: %s", report.broker_id, report.host, report.port, error)
             raise
         group.refused.remove(report)
-        if report.problem and (known is None or not known.report.problem or report.is_stopping):
+        before = known.report.problem if known is not None else ""
+        if report.problem and (not before or (report.is_stopping and report.problem != before)):
             _LOG.warning("group %s: %s: %s", group.name, report.broker_id, report.problem)
         group.replicas[report.store_id] = ReportedReplica(report, caller, now, deviation)
         group.note_report(report, now)

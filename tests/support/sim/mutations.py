@@ -18,11 +18,13 @@ from typing import Any, Final, NamedTuple
 from unittest import mock
 
 from litemq.broker.replication.in_sync_set import InSyncTracker
+from litemq.broker.replication.shipping import Shipping
 from litemq.nameserver import replica_groups
-from litemq.nameserver.cluster_store.groups import GroupFact
+from litemq.nameserver.cluster_store.groups import Confirmed, GroupFact
 from litemq.nameserver.election import NoMaster, ReplicaReport, elect_master
 from litemq.server.replica import directory
 from litemq.server.replica.lease import MasterLease
+from litemq.server.replica.replica import _Replica
 from litemq.storage.files.disk import Disk
 from litemq.storage.healing import ProjectionRepair
 from litemq.storage.log import log_directory
@@ -78,7 +80,7 @@ def _elect_any_replica(fact: GroupFact, reports: Sequence[ReplicaReport]) -> Gro
     return elect_master(replace(fact, members=fact.members | {report.store_id for report in reports}), reports)
 
 
-def _host_as_store_id(_disk: Disk, folder: Path, _group: str = "") -> bytes:
+def _host_as_store_id(_disk: Disk, folder: Path, _group: str = "", _broker_id: str = "") -> bytes:
     return hashlib.md5(folder.parent.name.encode(), usedforsecurity=False).digest()
 
 
@@ -100,6 +102,12 @@ def _do_nothing(*_arguments: object, **_options: object) -> None:
     pass
 
 
+# These notice a member that lacks confirmed records, whatever the reason.
+_WITHOUT_CHECKED_MEMBERS: Final = (
+    (Confirmed, "is_in", lambda *_arguments: True),
+    (_Replica, "_is_outdated", lambda *_arguments: False),
+    (Shipping, "_check_member", _do_nothing),
+)
 MUTATIONS: Final = {
     "confirmation by the master alone": Mutation(
         [(InSyncTracker, "counted", property(_only_the_master))], _LOST, known=2
@@ -109,7 +117,7 @@ MUTATIONS: Final = {
     ),
     "acknowledgement after the lease": Mutation([(MasterLease, "is_valid", lambda _lease: True)], ("I5",), known=13),
     "election outside of the in-sync set": Mutation(
-        [(replica_groups, "elect_master", _elect_any_replica)], _LOST, known=25
+        [(replica_groups, "elect_master", _elect_any_replica), *_WITHOUT_CHECKED_MEMBERS], _LOST, known=25
     ),
     "a flush without a sync": Mutation(
         [(Flusher, "_sync", _do_nothing)], _LOST, ("cut_all_power", "cut_power", "kill")
@@ -117,7 +125,11 @@ MUTATIONS: Final = {
     "truncation in memory only": Mutation([(log_directory, "truncate_log", _do_nothing)], ("I14",), known=2),
     "reads above the confirm offset": Mutation([(QueueView, "__init__", _see_the_whole_log)], ("I6",)),
     "rule 1: a host as the store id": Mutation(
-        [(directory, "open_store_id", _host_as_store_id), (log_directory, "open_store_id", _host_as_store_id)],
+        [
+            (directory, "open_store_id", _host_as_store_id),
+            (log_directory, "open_store_id", _host_as_store_id),
+            *_WITHOUT_CHECKED_MEMBERS,
+        ],
         _LOST,
         ("wipe", "kill", "isolate_master"),
         known=3,

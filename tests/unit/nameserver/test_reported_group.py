@@ -172,7 +172,9 @@ async def test_why_a_replica_has_stopped_is_seen(tmp_path: Path, caplog: pytest.
     async with reported_site(tmp_path) as site:
         await site.master(A, B, C, epoch=1)
         problem = "it has stopped: the log differs from its master's"
-        await site.report(A, last_epoch=1, problem=problem, is_stopping=True)
+        await site.report(A, last_epoch=1, problem="it does not follow")
+        for _ in range(2):
+            await site.report(A, last_epoch=1, problem=problem, is_stopping=True)
         view = await site.report(B, last_epoch=1)
         [stopped] = [each for each in view.replicas if each.store_id == A]
         assert (stopped.alive, stopped.problem) == (False, problem)
@@ -180,6 +182,7 @@ async def test_why_a_replica_has_stopped_is_seen(tmp_path: Path, caplog: pytest.
         for _ in range(2):
             await site.report(C, last_epoch=1, problem="the disk is full")
         assert [each.message for each in caplog.records if each.levelno == logging.WARNING][1:] == [
+            "group orders: a: it does not follow",
             f"group orders: a: {problem}",
             "group orders: c: the disk is full",
         ]
