@@ -97,6 +97,12 @@ def _status(folder: Path, url: str) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
 
 
+def _alive(folder: Path, url: str) -> list[str]:
+    """Return the replicas that report to a NameServer."""
+    [group] = _status(folder, url)[1]["replica_groups"]
+    return [replica["replica"] for replica in group["replicas"] if replica["state"] != "silent"]
+
+
 @on_loop
 async def test_one_of_three_nameservers_is_enough_to_elect_a_master(tmp_path: Path, etcd: EtcdCluster) -> None:
     with ExitStack() as stack:
@@ -223,6 +229,7 @@ async def test_an_old_copy_of_etcd_costs_no_message(tmp_path: Path, nameservers_
                 await _wait_lost(tmp_path, f"litemq://{nameserver.address}")
             for replica in others:
                 replica.kill()
+            await asyncio.to_thread(wait_until, lambda: not _alive(tmp_path, cluster.url))
             cluster.replicas[silent].start()
             recover = ("cluster", "recover", "orders", "--yes", "--url", cluster.url)
             assert await asyncio.to_thread(_wait_ended, tmp_path, recover, "only 1 of 3 replicas reports") != 0
