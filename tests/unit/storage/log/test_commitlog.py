@@ -369,7 +369,7 @@ def test_another_segment_size_is_refused(tmp_path: Path) -> None:
     for _ in range(3):
         append(directory, [b"x" * 3000] * 30)
     directory.close()
-    with pytest.raises(StorageError, match=r"storage\.file_size = 69632"):
+    with pytest.raises(StorageError, match="`--file-size 69632`"):
         LogDirectory(tmp_path, StoreConfig(segment_bytes=139_264, max_record_bytes=4096), FakeClock())
 
 
