@@ -310,13 +310,13 @@ class ReplicaGroups:
             state = await self._store.read(group.name)
         if state is None or not latest.outdates(state.fact):
             return state
-        lost = GroupFactsLostError(
+        explanation = (  # not an error: kept in a variable here, it would be part of a reference cycle
             f"the cluster store was restored from an old copy: it has epoch {state.fact.epoch} and revision "
             f"{state.fact.revision} of this group, but epoch {latest.epoch} and revision {latest.revision} were there "
             f"before. Run `litemq cluster recover {group.name}`"
         )
-        self._note_obstacle(group, str(lost), is_lost=True)
-        raise lost
+        self._note_obstacle(group, explanation, is_lost=True)
+        raise GroupFactsLostError(explanation)
 
     def _begin(self, group: ReportedGroup, report: ReplicaReport) -> None:
         """Create the facts of a new group, once all of its replicas have reported."""
