@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from litemq.errors import InvalidArgumentError
+from litemq.errors import InvalidArgumentError, StorageError
 from litemq.format.limits import LARGEST_RECORD, RecordLimits
 
-__all__ = ["StoreConfig", "check_segment_bytes", "with_segment_bytes"]
+__all__ = ["StoreConfig", "check_segment_bytes", "other_segments", "with_segment_bytes"]
 
 _MIN_SEGMENT_BYTES: Final = 4096
 
@@ -23,6 +24,14 @@ def check_segment_bytes(segment_bytes: int, largest_record: int) -> None:
 def with_segment_bytes(segment_bytes: int) -> str:
     """Return how to start a broker with this size of segments: its option, variable and setting."""
     return f"`--file-size {segment_bytes}` (LITEMQ_BROKER_FILE_SIZE, or storage.file_size in its configuration file)"
+
+
+def other_segments(directory: Path, found: int, configured: int) -> StorageError:
+    """Return the error of a ``directory`` whose segments have another size than configured."""
+    return StorageError(
+        f"{directory}: its segments have {found} bytes, not {configured}, and the size cannot be changed: start the "
+        f"broker with {with_segment_bytes(found)}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from litemq.broker.replication.log_session import decoded
+from litemq.broker.replication.log_session import check_segments, decoded
 from litemq.broker.replication.uninterrupted import uninterrupted
-from litemq.errors import StorageError
 from litemq.net.request_channel import Answer, RequestChannel
 from litemq.proto.wire_pb2 import FetchLogAnswer, FetchLogRequest, FollowLogAnswer, FollowLogRequest, LogEpoch, Opcode
-from litemq.storage.config import with_segment_bytes
 from litemq.storage.log_copy import LogCopy
 
 __all__ = ["CopySession"]
@@ -57,12 +55,7 @@ class CopySession:
         )
         answer = await self._channel.request(Opcode.FOLLOW_LOG, asked.SerializeToString(), timeout=_TIMEOUT_S)
         begun = decoded(FollowLogAnswer(), answer)
-        if begun.segment_bytes != self._segment_bytes:
-            raise StorageError(
-                f"the segments of the group {self._group} have {begun.segment_bytes} bytes, not "
-                f"{self._segment_bytes}: start this replica with an empty data directory and "
-                f"{with_segment_bytes(begun.segment_bytes)}"
-            )
+        check_segments(begun, self._group, self._segment_bytes)
         if begun.begin != copy.end:
             await uninterrupted(partial(copy.begin_again, begun.begin))
         return begun.session

@@ -26,7 +26,7 @@ from litemq.proto.wire_pb2 import (
 from litemq.storage.config import with_segment_bytes
 from litemq.storage.replica_store import GIVE_UP, ReplicaStore
 
-__all__ = ["CopyNeeded", "LogSession", "decoded"]
+__all__ = ["CopyNeeded", "LogSession", "check_segments", "decoded"]
 
 M = TypeVar("M", bound=Message)
 
@@ -120,12 +120,7 @@ class LogSession:
                 f"{self._channel.address} is the master of epoch {begun.epoch}, but the log has epoch "
                 f"{store.last_epoch}: it was replaced"
             )
-        if begun.segment_bytes != store.segment_bytes:
-            raise StorageError(
-                f"the segments of the group {self._group} have {begun.segment_bytes} bytes, not "
-                f"{store.segment_bytes}: start this replica with an empty data directory and "
-                f"{with_segment_bytes(begun.segment_bytes)}"
-            )
+        check_segments(begun, self._group, store.segment_bytes)
         gives_up = begun.is_unclean and begun.begin < store.confirm_offset
         both_from = max(begun.begin, begun.log_start, store.log_start)  # both logs have records from here on
         if begun.must_copy and not gives_up and both_from < store.confirm_offset:
@@ -213,3 +208,12 @@ def decoded(message: M, answer: Answer) -> M:
     except DecodeError as error:
         raise ProtocolError(f"invalid answer of a master: {error}") from error
     return message
+
+
+def check_segments(begun: FollowLogAnswer, group: str, segment_bytes: int) -> None:
+    """Raise unless the segments of the master have ``segment_bytes``, too."""
+    if begun.segment_bytes != segment_bytes:
+        raise StorageError(
+            f"the segments of the group {group} have {begun.segment_bytes} bytes, not {segment_bytes}: start this "
+            f"replica with an empty data directory and {with_segment_bytes(begun.segment_bytes)}"
+        )

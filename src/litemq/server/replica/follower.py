@@ -86,16 +86,17 @@ class FollowerRole:
     @property
     def problem(self) -> str:
         """Why it does not follow; empty: it does, or the master is being replaced."""
-        return "" if self._session is not None and self._lasts else self._problem
+        return "" if self._lasts else self._problem
 
     @property
     def lacks_space(self) -> bool:
         """Whether the disk was too full for the last records of the master."""
-        return self._lacks_space and not (self._session is not None and self._lasts)
+        return self._lacks_space and not self._lasts
 
     @property
     def _lasts(self) -> bool:
-        return asyncio.get_running_loop().time() - self._session_at >= _LASTING_S
+        """Whether it has followed for some time, so that its last failure is over."""
+        return self._session is not None and asyncio.get_running_loop().time() - self._session_at >= _LASTING_S
 
     async def leave(self) -> None:
         """Let the group go on without this replica, which is about to stop."""
@@ -114,8 +115,8 @@ class FollowerRole:
             try:
                 needed = await session.run()
             finally:
+                self._lacks_space = self.lacks_space
                 self._session = None
-                self._lacks_space = self._lacks_space and not self._lasts
             self._log_start, differs_from = needed.log_start, needed.differs_from
         await directory.copy(peer, self._log_start, differs_from)
 

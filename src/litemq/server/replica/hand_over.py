@@ -113,7 +113,7 @@ class HandOver:
         if not name:
             ready = [each for each in replicas.values() if self._obstacle(each) is None]
             if not ready:
-                full = sorted(name for name, each in replicas.items() if self._lacks_only_space(each))
+                full = sorted(name for name, each in replicas.items() if self._obstacle(each) == _FULL)
                 if full:
                     raise ChangeRefusedError(
                         f"group {self._group}: the disks of the replicas that could be the next master are nearly full "
@@ -145,9 +145,6 @@ class HandOver:
         if replica.lacks_space:
             return _FULL
         return None
-
-    def _lacks_only_space(self, replica: ReplicaFacts) -> bool:
-        return self._obstacle(replica) == _FULL
 
     def _flushed(self, replica: ReplicaFacts) -> int:
         flushed = self._in_sync.flushed(replica.store_id)

@@ -21,6 +21,7 @@ from litemq.errors import (
     StorageError,
     StoreFailedError,
 )
+from litemq.nameserver.cluster_store.groups import Confirmed
 from litemq.net.frame import Frame
 from litemq.net.server import FrameServer, Session
 from litemq.proto.wire_pb2 import ReplicaGroup, ReplicaReport
@@ -244,8 +245,8 @@ class _Replica:
 
         It does not follow as a member: until it has caught up, it could be elected.
         """
-        lacks_any = store.last_epoch < view.confirmed_epoch or store.log_end < view.confirmed
-        is_outdated = store.follows and lacks_any and store.store_id in view.members
+        has_all = Confirmed(view.confirmed, view.confirmed_epoch).is_in(store.last_epoch, store.log_end)
+        is_outdated = store.follows and not has_all and store.store_id in view.members
         problem = OUTDATED.format(end=store.log_end, confirmed=view.confirmed) if is_outdated else ""
         if problem and not self._outdated:
             _LOG.error("%s", problem)

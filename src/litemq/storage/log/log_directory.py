@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from litemq.clock import Clock
 from litemq.errors import CorruptStoreError, IncompleteCopyError, RecordFormatError, StorageError
-from litemq.storage.config import StoreConfig, with_segment_bytes
+from litemq.storage.config import StoreConfig, other_segments
 from litemq.storage.files.disk import DISK, Disk
 from litemq.storage.files.lock import DirectoryLock
 from litemq.storage.log.checkpoint import Checkpoint, CheckpointFile
@@ -127,10 +127,7 @@ class LogDirectory:
             slot = self._checkpoints.damaged_slots[0]
             _LOG.warning("%s: slot %d is torn or damaged; %s", self._directory / "checkpoint", slot, instead)
         if before.segment_bytes not in (0, config.segment_bytes):
-            raise StorageError(
-                f"{self._directory}: its segments have {before.segment_bytes} bytes, not {config.segment_bytes}, and "
-                f"the size cannot be changed: start the broker with {with_segment_bytes(before.segment_bytes)}"
-            )
+            raise other_segments(self._directory, before.segment_bytes, config.segment_bytes)
         segments = find_segments(self._disk, segments_in, config.segment_bytes)
         if segments and segments[0].start > before.log_start and self._checkpoints.latest is not None:
             reason = f"the segment is missing; the first segment is {segments[0].start:020d}"

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError, StorageError
+from litemq.errors import CorruptStoreError
 from litemq.format.batches.check import find_faults
 from litemq.format.batches.scan import ScanStop, scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.storage.config import with_segment_bytes
+from litemq.storage.config import other_segments
 from litemq.storage.files.disk import Disk
 from litemq.storage.log.epochs import find_epochs
 from litemq.storage.log.reader import is_record_at, possible_records
@@ -51,10 +51,7 @@ def find_segments(disk: Disk, directory: Path, segment_bytes: int) -> list[Segme
         if other != one + segment_bytes:
             size = segment_path(directory, one).stat().st_size
             if other == one + size:
-                raise StorageError(
-                    f"{directory}: its segments have {size} bytes, not {segment_bytes}, and the size cannot be "
-                    f"changed: start the broker with {with_segment_bytes(size)}"
-                )
+                raise other_segments(directory, size, segment_bytes)
             reason = f"the segment is missing; the next segment is {other:020d}"
             raise CorruptStoreError(str(directory), one + segment_bytes, reason)
     return [Segment.open(disk, directory, start, segment_bytes) for start in starts]
