@@ -76,6 +76,7 @@ async def _must_copy(tmp_path: Path) -> AsyncIterator[tuple[Master, ReplicaDirec
         async with serving(a, min_in_sync=1, epoch=2, unclean=True) as master:
             _send(a, b"two")
             a.snapshot()
+            await eventually(lambda: a.confirm_offset == a.log_end)  # a copy ends where nothing more is confirmed
             yield master, directory
     finally:
         await directory.close()
