@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from litemq.clock import FakeClock
-from litemq.errors import LiteMQError
+from litemq.errors import ClusterStoreUnavailableError, LiteMQError
 from litemq.nameserver.cluster_store.embedded_groups import EmbeddedGroupStore
 from litemq.nameserver.cluster_store.groups import GroupStore
 from litemq.nameserver.config import NameServerLimits
@@ -29,7 +29,7 @@ from litemq.proto.wire_pb2 import (
 from support.group_stores import A, B, C
 from support.waiting import eventually
 
-__all__ = ["OneCaller", "ReportedSite", "reported_site"]
+__all__ = ["OneCaller", "ReportedSite", "reported_site", "unreachable"]
 
 _NAMES = {A: "a", B: "b", C: "c"}
 
@@ -118,6 +118,11 @@ class ReportedSite:
             for store_id in alive:
                 await self.report(store_id, **fields)
         await self.store.groups()
+
+
+async def unreachable(_name: str) -> None:
+    """Read like a store that does not answer."""
+    raise ClusterStoreUnavailableError("no answer")
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from unittest import mock
 
 from litemq.broker.replication.in_sync_set import InSyncTracker
 from litemq.broker.replication.shipping import Shipping
-from litemq.nameserver import replica_groups
+from litemq.nameserver import elector
 from litemq.nameserver.cluster_store.groups import Confirmed, GroupFact
 from litemq.nameserver.election import NoMaster, ReplicaReport, elect_master
 from litemq.server.replica import directory
@@ -117,7 +117,7 @@ MUTATIONS: Final = {
     ),
     "acknowledgement after the lease": Mutation([(MasterLease, "is_valid", lambda _lease: True)], ("I5",), known=13),
     "election outside of the in-sync set": Mutation(
-        [(replica_groups, "elect_master", _elect_any_replica), *_WITHOUT_CHECKED_MEMBERS], _LOST, known=25
+        [(elector, "elect_master", _elect_any_replica), *_WITHOUT_CHECKED_MEMBERS], _LOST, known=25
     ),
     "a flush without a sync": Mutation(
         [(Flusher, "_sync", _do_nothing)], _LOST, ("cut_all_power", "cut_power", "kill")
@@ -135,7 +135,7 @@ MUTATIONS: Final = {
         known=3,
     ),
     "rule 3: a set of one": Mutation(
-        [(InSyncTracker, "__init__", _track_without_floor), (replica_groups, "elect_master", _elect_without_floor)],
+        [(InSyncTracker, "__init__", _track_without_floor), (elector, "elect_master", _elect_without_floor)],
         ("I1",),
         ("isolate_master", "wipe"),
         known=89,

@@ -71,7 +71,7 @@ async def test_a_set_that_has_changed_meanwhile_is_not_said_to_have_it(tmp_path:
         assert group.state is not None
         before = group.state.fact
         await site.change(1, C, view.revision, B, C)
-        await site.groups._record(group, before, replace(before, confirmed=Confirmed(500, 1)))
+        await site.groups._elector._record(group, before, replace(before, confirmed=Confirmed(500, 1)))
         state = await site.store.read("orders")
         assert state is not None
         assert (state.fact.members, state.fact.confirmed) == (frozenset({B, C}), NOTHING)
