@@ -146,9 +146,10 @@ class Elector:
         """Elect a master if the group has no lease, or see whether its fact is lost."""
         if group.is_changing or group.state is None:
             return
-        listening_ms = (self._clock.elapsed_ns() - self._since) // _MS
-        is_leaderless = not group.state.is_leased and listening_ms >= self._limits.replica_silence_ms
-        if is_leaderless or (group.is_outdated and group.lost_since is None):
+        now = self._clock.elapsed_ns()
+        has_listened = now - self._since >= self._limits.replica_silence_ms * _MS
+        may_elect = has_listened or len(group.alive(now)) >= group.configured > 0
+        if (may_elect and not group.state.is_leased) or (group.is_outdated and group.lost_since is None):
             group.is_changing = True
             self._start(self._elect(group))
 

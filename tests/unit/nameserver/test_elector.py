@@ -146,6 +146,17 @@ async def test_no_master_is_elected_before_the_nameserver_has_listened(tmp_path:
 
 
 @on_loop
+async def test_a_nameserver_that_has_heard_all_replicas_elects_at_once(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with reported_site(tmp_path, clock) as site:
+        view = await site.master(A, B, C, epoch=1)
+        await site.renew(1, view.holder, releases=True)
+    async with reported_site(tmp_path, clock) as site:
+        site.groups._elector._since = clock.elapsed_ns()
+        assert (await site.master(A, B, C, epoch=2, last_epoch=1)).is_leased
+
+
+@on_loop
 async def test_a_new_group_waits_for_an_operator_if_the_store_may_have_known_it(tmp_path: Path) -> None:
     (tmp_path / "groups.db").write_bytes(b"damaged")
     async with reported_site(tmp_path) as site:

@@ -1,7 +1,7 @@
 """A ``GroupStore`` in a SQLite file, for a cluster with one NameServer.
 
 Facts are on disk before a request returns. Leases are in memory: after a start, each group counts
-as leased for as long as its last lease was granted for, since that lease may still exist.
+as leased for as long as its last lease was granted for, unless that lease was released.
 
 One thread makes all calls of SQLite. The event loop makes all decisions: a lock per group keeps
 changes of a group apart.
@@ -10,6 +10,7 @@ changes of a group apart.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from collections import deque
@@ -60,6 +61,10 @@ class _Group:
         self.changing = asyncio.Lock()
         if stored.lease_ms:
             self.grant(now)
+
+    @property
+    def stored_lease_ms(self) -> int:
+        return 0 if self.lease_until is None else self.lease_ms
 
     def grant(self, now: int) -> None:
         self.lease_until = now + self.lease_ms * 1_000_000
@@ -206,7 +211,7 @@ class EmbeddedGroupStore:
             if not is_current or is_barred:
                 raise refusal(before.name, before, group.state)
             fact = with_revision(after, before.revision + 1)
-            await self._put(StoredFact(fact, lease_ms or group.lease_ms))
+            await self._put(StoredFact(fact, lease_ms or group.stored_lease_ms))
             group.fact = fact
             if lease_ms:
                 group.lease_ms = lease_ms
@@ -253,12 +258,16 @@ class EmbeddedGroupStore:
 
     async def release(self, name: str, epoch: int, holder: bytes) -> None:
         group = self._groups.get(name)
-        if group is None:
-            return
+        if group is not None:
+            await self._complete(self._release(group, epoch, holder))
+
+    async def _release(self, group: _Group, epoch: int, holder: bytes) -> None:
         async with group.changing:
             if self._is_holder(group, epoch, holder):
                 group.lease_until = None
                 self._publish(group)
+                with contextlib.suppress(StorageError):  # then it counts after a start
+                    await self._put(StoredFact(group.fact, 0))
 
     def _is_holder(self, group: _Group, epoch: int, holder: bytes) -> bool:
         self._expire(group)

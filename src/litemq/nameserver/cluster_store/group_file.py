@@ -33,7 +33,7 @@ _NUMBERS: Final = struct.Struct(">QI")  # revision, lease_ms
 
 
 class StoredFact(NamedTuple):
-    """A fact, and how long (ms) the last lease was granted for; 0 if none was."""
+    """A fact, and how long (ms) the last lease was granted for; 0: there is none."""
 
     fact: GroupFact
     lease_ms: int

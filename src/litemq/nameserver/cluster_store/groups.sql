@@ -3,7 +3,7 @@
 --   name      of the group
 --   fact      a serialized StoredGroup of cluster.proto
 --   revision  of the fact; rises with each change
---   lease_ms  how long the last lease was granted for; 0: none was granted
+--   lease_ms  how long the last lease was granted for; 0: there is none
 --   crc       crc32c over fact, revision and lease_ms; SQLite has no checksums
 CREATE TABLE groups (
     name TEXT PRIMARY KEY,

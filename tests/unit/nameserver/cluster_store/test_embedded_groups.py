@@ -45,7 +45,6 @@ async def test_after_a_start_a_group_counts_as_leased_for_its_last_lease(path: P
     never = await store.create(new_fact("never-elected"))
     created = await store.create(new_fact())
     fact = await store.elect(created, elected(created, A), LEASE_MS)
-    await store.release("orders", 1, A)  # a restart cannot know of it
     await store.close()
     clock.advance(100)
 
@@ -60,6 +59,30 @@ async def test_after_a_start_a_group_counts_as_leased_for_its_last_lease(path: P
     clock.advance(0.001)
     assert await store.read("orders") == GroupState(fact, is_leased=False)
     assert (await store.elect(fact, elected(fact, B), LEASE_MS)).epoch == 2
+    await store.close()
+
+
+@on_loop
+async def test_after_a_start_a_released_lease_does_not_count(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    store = await EmbeddedGroupStore.open(path, clock)
+    created = await store.create(new_fact())
+    fact = await store.elect(created, elected(created, A), LEASE_MS)
+    await store.release("orders", 1, A)
+    await store.close()
+    store = await EmbeddedGroupStore.open(path, clock)
+    assert await store.groups() == [GroupState(fact, is_leased=False)]
+    fact = await store.elect(fact, elected(fact, B), LEASE_MS)
+
+    def put(_stored: Any) -> None:
+        raise DiskFullError("the disk is full")
+
+    monkeypatch.setattr(store._file, "put", put)
+    await store.release("orders", 2, B)
+    assert await store.groups() == [GroupState(fact, is_leased=False)]
+    await store.close()
+    store = await EmbeddedGroupStore.open(path, clock)
+    assert await store.groups() == [GroupState(fact, is_leased=True)]  # the file does not know of the release
     await store.close()
 
 
@@ -367,6 +390,8 @@ class _History:
         group.fact = fact
         if lease_ms:
             group.lease_ms, group.leased_until = lease_ms, self.now() + lease_ms
+        elif not group.is_leased(self.now()):
+            group.lease_ms = 0
 
     async def renew(self) -> None:
         before = self.before()
@@ -388,6 +413,8 @@ class _History:
             group = self.groups[before.name]
             await self.store.release(before.name, before.epoch, before.holder)
             if before.holder and (before.epoch, before.holder) == (group.fact.epoch, group.fact.holder):
+                if group.is_leased(self.now()):
+                    group.lease_ms = 0
                 group.leased_until = 0
 
 
