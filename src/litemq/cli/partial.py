@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, TypeVar
@@ -16,13 +16,14 @@ from litemq.errors import PartialAnswerError
 __all__ = ["accept_partial", "note_missing", "note_problems", "partial_accepted", "reports_missing"]
 
 T = TypeVar("T")
-_NOTED: Final[ContextVar[set[str]]] = ContextVar("servers that did not answer, and what else is wrong: sentences")
+_EXPLAINED: Final = ""  # by another sentence
+_NOTED: Final[ContextVar[dict[str, str]]] = ContextVar("what is wrong: a sentence for each server or problem")
 
 
 @contextmanager
 def reports_missing() -> Iterator[None]:
     """Run a command; at its end, report the servers noted meanwhile on standard error."""
-    missing: set[str] = set()
+    missing: dict[str, str] = {}
     token = _NOTED.set(missing)
     try:
         try:
@@ -32,7 +33,7 @@ def reports_missing() -> Iterator[None]:
                 raise
         if missing:
             sys.stdout.flush()  # the report comes after the output
-            for sentence in sorted(missing):
+            for sentence in sorted(filter(None, missing.values())):
                 typer.secho("incomplete", fg="yellow", bold=True, err=True, nl=False)
                 sys.stderr.write(f" {sentence}\n")
             raise typer.Exit(EXIT_PARTIAL)
@@ -41,13 +42,20 @@ def reports_missing() -> Iterator[None]:
 
 
 def note_missing(missing: Mapping[str, str], kind: str = "broker") -> None:
-    """Have the servers in ``missing`` reported at the end of the command."""
-    _NOTED.get().update(f"{kind} {name} does not answer: {reason}" for name, reason in missing.items())
+    """Have the servers in ``missing`` reported at the end of the command, each once."""
+    for name, reason in missing.items():
+        _NOTED.get().setdefault(f"{kind} {name}", f"{kind} {name} does not answer: {reason}")
 
 
-def note_problems(of: str, problems: Iterable[str]) -> None:
-    """Have ``problems`` reported at the end of the command; the answer itself is complete."""
-    _NOTED.get().update(f"{of}: {problem}" for problem in problems)
+def note_problems(of: str, problems: Collection[str], *, explains: str = "") -> None:
+    """Have ``problems`` reported at the end of the command; the answer itself is complete.
+
+    They say why the broker ``explains`` does not answer, if it is named.
+    """
+    sentences = [f"{of}: {problem}" for problem in problems]
+    _NOTED.get().update(zip(sentences, sentences, strict=True))
+    if sentences and explains:
+        _NOTED.get()[f"broker {explains}"] = _EXPLAINED
 
 
 @contextmanager

@@ -69,7 +69,7 @@ class ReplicaGroups:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._groups: dict[str, ReportedGroup] = {}
-        self._health = StoreHealth(store)
+        self._health = StoreHealth(store, self._health_changed)
         self._store_checked_at = 0
         self._tasks: set[asyncio.Task[None]] = set()
         since = clock.elapsed_ns()  # what was said before, this NameServer has not heard
@@ -120,6 +120,10 @@ class ReplicaGroups:
         if now - self._store_checked_at >= _STORE_CHECK_MS * _MS:
             self._store_checked_at = now
             self._start(self._health.check(next(iter(self._groups), None)))
+
+    def _health_changed(self) -> None:
+        for group in self._groups.values():
+            self._views.changed(group)
 
     def handle(self, caller: Caller, frame: Frame) -> None:
         """Answer a request, which may take a while."""

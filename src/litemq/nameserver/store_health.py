@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from litemq.errors import ChangeOutcomeUnknownError, ClusterStoreUnavailableError, LiteMQError
 from litemq.nameserver.cluster_store.groups import GroupStore
@@ -18,8 +18,10 @@ _LOG = logging.getLogger(__name__)
 class StoreHealth:
     """``problem`` says why the store does not answer; it is empty while it does."""
 
-    def __init__(self, store: GroupStore) -> None:
+    def __init__(self, store: GroupStore, on_change: Callable[[], object]) -> None:
+        """``on_change`` is called when the store stops to answer, and when it answers again."""
         self._store = store
+        self._on_change = on_change
         self.problem = ""
 
     @contextlib.contextmanager
@@ -39,7 +41,10 @@ class StoreHealth:
                 _LOG.error("%s", problem)
             elif self.problem and not problem:
                 _LOG.warning("the cluster store answers again")
+            is_change = bool(problem) != bool(self.problem)
             self.problem = problem
+            if is_change:
+                self._on_change()
 
     async def check(self, name: str | None) -> None:
         """Read the group ``name``, or all of them, to learn whether the store answers."""

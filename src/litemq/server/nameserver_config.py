@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -14,6 +15,7 @@ __all__ = ["NameServerConfig"]
 
 _MIN_ETCD_LEASE_MS: Final = 2_000
 _ETCD_EXAMPLE: Final = "127.0.0.1:2379"
+_ETCD_PREFIX: Final = re.compile(r"(/[A-Za-z0-9_.\-]{1,127}){1,8}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,10 @@ class NameServerConfig:
         if self.store_kind == "etcd" and not self.etcd_endpoints:
             raise ConfigurationError(
                 f"etcd_endpoints is empty: name each member of the etcd cluster, such as {_ETCD_EXAMPLE}"
+            )
+        if not _ETCD_PREFIX.fullmatch(self.etcd_prefix):
+            raise ConfigurationError(
+                f"etcd_prefix={self.etcd_prefix[:300]!r}: use 1 to 8 names that begin with /, such as /litemq"
             )
         for endpoint in self.etcd_endpoints:
             check_address("etcd_endpoints", endpoint, example=_ETCD_EXAMPLE)

@@ -65,9 +65,9 @@ def status(url: Url = None, config: ClientFile = None, output: Format = OutputFo
         )
         facts: dict[str, Any] = {"nameservers": nameservers, "brokers": [broker_row(each) for each in brokers]}
         facts["replica_groups"] = [group_value(each) for each in replicated]
-        note_missing({each.name: each.problem for each in brokers if each.problem})
         for group in replicated:
-            note_problems(f"group {group.name}", group.problems)
+            note_problems(f"group {group.name}", group.problems, explains="" if group.master else group.name)
+        note_missing({each.name: each.problem for each in brokers if each.problem})
         if any(not each.problem for each in brokers):
             topics = await accept_partial(mq.admin.topics())
             groups = await accept_partial(mq.admin.groups())

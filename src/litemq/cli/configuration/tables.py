@@ -205,7 +205,12 @@ NAMESERVER: Final = Table(
             TEXTS,
             "Members of the etcd cluster, as host:port, such as 127.0.0.1:2379.",
         ),
-        Setting("etcd.prefix", "etcd_prefix", TEXT, "Prefix of the keys in etcd; the same for all NameServers."),
+        Setting(
+            "etcd.prefix",
+            "etcd_prefix",
+            TEXT,
+            "Prefix of the keys in etcd, such as /litemq; the same for all NameServers.",
+        ),
         Setting("etcd.timeout", "etcd_timeout_ms", DURATION, "Maximum time for a request to etcd, with all retries."),
         Setting("heartbeat.interval", "heartbeat_interval_ms", DURATION, "Time between heartbeats of a broker."),
         Setting(

@@ -38,10 +38,8 @@ def write_recovery(recovery: GroupRecovery, output: OutputFormat, *, forced: boo
             advice += " to lose none." if forced else ", or add --force."
         sys.stdout.write(f"Acknowledged messages may be lost: {recovery.uncertainty}.{advice}\n")
     else:
-        sys.stdout.write(
-            f"All {recovery.configured} replicas report, and no acknowledged message is lost. The others copy what "
-            "they lack.\n"
-        )
+        others = " The others copy what they lack." if len(recovery.in_sync) < recovery.configured else ""
+        sys.stdout.write(f"All {recovery.configured} replicas report, and no acknowledged message is lost.{others}\n")
     if recovery.is_applied:
         sys.stdout.write("The group elects a master once the lease of the last one has ended.\n")
     else:

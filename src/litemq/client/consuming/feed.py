@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import AsyncIterator, Coroutine
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
-from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
 from litemq.client.consuming.archive_reading import ArchiveFallback
 from litemq.client.consuming.inbox import Inbox
+from litemq.client.consuming.outage import Outage
 from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.engine.engine import Engine, PulledRecords, QueueInfo
 from litemq.client.engine.selection import EVERYTHING, Selection
@@ -49,6 +50,7 @@ _TRANSIENT: Final = (
     NotMasterError,
     OverloadedError,
 )
+_LONG_S: Final = 10.0  # a failover takes less time: what lasts longer is logged as a warning
 _ARCHIVE_DELAYS: Final = (0.2, 1.0, 5.0)  # seconds before a retry of an archive that cannot be read
 
 
@@ -112,6 +114,11 @@ class Feed(AsyncIterator[Message]):
     def _wait_ms(self) -> int:
         """How long a broker may hold a pull until messages arrive."""
         return self._config.fetch_wait_ms
+
+    @property
+    def _patience_s(self) -> float:
+        """How long attempts may fail before the last error ends the reading."""
+        return math.inf
 
     # Iterating ------------------------------------------------------------------------------------
 
@@ -209,32 +216,44 @@ class Feed(AsyncIterator[Message]):
     async def _follow_route(self) -> None:
         """Read from each broker of the route, and from those that join later."""
         refresh = self._config.route_refresh_ms / 1000
-        backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
+        outage = self._new_outage()
         found = False
         while True:
             try:
                 route = await self._engine.route(self.topic, create=self._settles and not found)
             except LiteMQError as error:
-                if not error.retriable:
+                if not error.retriable or (outage.lasts() >= self._patience_s and not found):
                     raise
-                _LOG.warning("reading %s: %s", self.topic, error)
+                if not outage.is_logged:
+                    _LOG.warning("reading %s, retrying: %s", self.topic, error)
+                outage.is_logged = True
             else:
                 found = True
+                outage.end()
                 for broker in route.brokers:
                     if broker.name not in self._tasks:
                         self._run(broker.name, self._read_broker(broker.name))
-            await asyncio.sleep(refresh if found else min(refresh, backoff.next_delay()))
+            await asyncio.sleep(refresh if found else min(refresh, outage.next_delay()))
 
     async def _read_broker(self, broker: str) -> None:
-        backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
+        outage = self._new_outage()
         while True:
             try:
                 queues = await self._begin(broker)
-                backoff.reset()
+                outage.end()
                 await self._read_queues(queues)
             except _TRANSIENT as error:
-                _LOG.info("reading %s from %s failed, retrying: %s", self.topic, broker, error)
-                await asyncio.sleep(backoff.next_delay())
+                lasts_s = outage.lasts()
+                if lasts_s >= self._patience_s:
+                    raise
+                is_news = lasts_s >= _LONG_S and not outage.is_logged
+                level = logging.WARNING if is_news else logging.INFO
+                _LOG.log(level, "reading %s from %s fails, retrying: %s", self.topic, broker, error)
+                outage.is_logged |= is_news
+                await asyncio.sleep(outage.next_delay())
+
+    def _new_outage(self) -> Outage:
+        return Outage(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
 
     async def _read_queues(self, queues: list[QueueInfo]) -> None:
         readers = []

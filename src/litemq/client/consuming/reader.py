@@ -89,6 +89,11 @@ class Reader(Feed):
         # Without ``follow``, wait only for messages that are about to be confirmed.
         return super()._wait_ms if self._follow else _CONFIRM_WAIT_MS
 
+    @property
+    def _patience_s(self) -> float:
+        # A reader that follows waits for its brokers, as consumers do.
+        return super()._patience_s if self._follow else self._config.delivery_timeout_ms / 1000
+
     def _reached(self, reader: QueueReader) -> None:
         key = (reader.broker, reader.queue_id)
         if self._ends and key in self._ends and reader.position >= self._ends[key]:

@@ -596,7 +596,9 @@ class Client(SyncApp):
         Returns:
             The reader. It reads from the first iteration on. Iterating raises
             ``TopicNotFoundError``, ``FilterSyntaxError``, ``OffsetExpiredError`` or another
-            ``LiteMQError``.
+            ``LiteMQError``. If brokers do not answer, it waits for them; without ``follow``, for
+            ``delivery_timeout_ms``, and then raises ``ConnectionLostError`` or
+            ``GroupUnavailableError``.
 
         Raises:
             InvalidArgumentError: An argument is invalid.

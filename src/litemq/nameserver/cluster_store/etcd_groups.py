@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final
@@ -58,7 +57,6 @@ from litemq.types import check_name
 __all__ = ["EtcdGroupStore"]
 
 _LOG = logging.getLogger(__name__)
-_PREFIX: Final = re.compile(r"(/[A-Za-z0-9_.\-]{1,127}){1,8}", re.ASCII)
 _FIRST_PAUSE_S: Final = 0.1  # after a watch has broken
 _MAX_PAUSE_S: Final = 1.0
 
@@ -67,8 +65,6 @@ class EtcdGroupStore:
     """The groups below ``prefix`` in the etcd cluster at ``endpoints``, for one event loop."""
 
     def __init__(self, endpoints: Sequence[str], prefix: str = "/litemq", *, timeout_s: float = 5.0) -> None:
-        if not _PREFIX.fullmatch(prefix):
-            raise InvalidArgumentError(f"etcd prefix {prefix[:300]!r}: use names that begin with /, such as /litemq")
         self._prefix = prefix
         self._client = EtcdClient(endpoints, timeout_s=timeout_s, attempt_s=timeout_s * 0.4)
         self._keys = _Keys(f"{prefix}/groups/".encode())

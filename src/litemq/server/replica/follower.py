@@ -122,7 +122,9 @@ class FollowerRole:
 
     def _log_failure(self, error: LiteMQError) -> None:
         """Log a failure once, not at every try; again if it is not over with the next election."""
-        failure = f"{error}: free disk space" if isinstance(error, DiskFullError) else str(error)
+        failure = str(error)
+        if isinstance(error, DiskFullError) and "free disk space" not in failure:
+            failure += ": free disk space"
         self._repeats = self._repeats + 1 if failure == self._logged else 0
         is_expected = isinstance(error, (ConnectionLostError, NotMasterError)) and self._repeats < _EXPECTED_REPEATS
         if failure != self._logged or self._repeats == _EXPECTED_REPEATS:

@@ -161,8 +161,10 @@ class CommitLog:
             last.write(blank_record(last.end - self.end)[:8], self.end)  # zeros follow
         try:
             segment = Segment.create(self.disk, self._directory, offset, self._segment_bytes)
-        except DiskFullError:
+        except DiskFullError as error:
             if not (from_reserve and self.reserve.take(offset)):
+                if last is None:
+                    raise DiskFullError(f"{error}: free disk space, or choose a smaller storage.file_size") from None
                 raise
             segment = Segment.open(self.disk, self._directory, offset, self._segment_bytes)
         self.segments = [*self.segments, segment]  # a new list: other threads read the old one

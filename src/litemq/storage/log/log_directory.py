@@ -109,8 +109,10 @@ class LogDirectory:
                 self._lock.release()
                 raise
         except OSError as error:
+            file = "" if error.filename in (None, str(self._directory)) else f" ({error.filename})"
             raise StorageError(
-                f"cannot open {self._directory}: {error.strerror or error} ({error.filename or 'no file named'})"
+                f"cannot open {self._directory}: {error.strerror or error}{file}. Choose another storage.data_path, or "
+                "grant write permission"
             ) from error
 
     def _open(self, config: StoreConfig, host: str, *, is_replica: bool) -> None:
@@ -139,6 +141,8 @@ class LogDirectory:
             if flushed < known <= segments[-1].end:  # a shorter log was restored: then it knows nothing
                 epoch = last_epoch(segments, flushed, known, epoch)
                 flushed = known
+        if not segments:
+            self._warn_if_too_small(config.segment_bytes)
         self.recovered = recover_log(
             self._disk, segments_in, segments, flushed, epoch=epoch, clean=clean and flushed is not None
         )
@@ -163,6 +167,18 @@ class LogDirectory:
         if is_replica:
             self.confirmation = GroupConfirmation(self.log, self.flusher, min(before.confirmed, end))
         self.checkpoint()
+
+    def _warn_if_too_small(self, segment_bytes: int) -> None:
+        """Say before the first message that there is no space for it."""
+        free = self._disk.free_bytes(self._directory)
+        if free < segment_bytes:
+            _LOG.warning(
+                "%s: messages will be refused, since the disk has %d free bytes, and the first segment needs %d: "
+                "free disk space, or choose a smaller storage.file_size",
+                self._directory,
+                free,
+                segment_bytes,
+            )
 
     def _derive_epochs(self) -> None:
         """Make ``epochs`` agree with the log: only epochs with a record count among replicas.

@@ -57,3 +57,12 @@ def test_the_states_of_a_recovery_are_those_of_the_status(
     write_recovery(recovery, OutputFormat.JSON, forced=False)
     rows = json.loads(capsys.readouterr().out)["replicas"]
     assert [row["state"].startswith(state) for row, state in zip(rows, states, strict=True)] == [True, True]
+
+
+@pytest.mark.parametrize(("in_sync", "others"), [(("a",), True), (("a", "b"), False)])
+def test_others_copy_if_there_are_any(
+    in_sync: tuple[str, ...], others: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replicas = (_REPLICA, _REPLICA._replace(broker_id="b"))
+    write_recovery(GroupRecovery("orders", 9, in_sync, replicas, 2, "", False), OutputFormat.TABLE, forced=False)
+    assert ("The others copy" in capsys.readouterr().out) == others

@@ -12,6 +12,8 @@ from litemq import AsyncClient
 from litemq.broker.broker import Broker
 from litemq.broker.runtime.caller import Caller
 from litemq.client.cluster.routes import Routes
+from litemq.client.consuming import feed
+from litemq.client.consuming.outage import Outage
 from litemq.client.engine.routes import Route
 from litemq.errors import GroupUnavailableError, LiteMQError, NotMasterError
 from litemq.net.frame import Frame
@@ -55,6 +57,58 @@ async def test_a_consumer_waits_for_the_next_master(
                 await eventually(lambda: refused >= _REFUSALS)
             await mq.send("orders", b"after")
             assert await anext(bodies) == b"after"
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@on_loop
+async def test_a_reader_that_does_not_follow_gives_up(is_known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_route(_routes: Routes, _topic: str, *, create: bool) -> Route:
+        raise GroupUnavailableError("there is no master yet")
+
+    limits = {"request_timeout_ms": 100, "delivery_timeout_ms": 200}
+    async with local_cluster() as cluster, cluster.client() as mq, cluster.client(**limits) as hasty:
+        await mq.admin.create_topic("orders", queues=1)
+        await mq.send("orders", b"one")
+        async with hasty.reader("orders", follow=False) as reader:
+            if is_known:
+                monkeypatch.setattr(Broker, "handle", _refuse)
+            else:
+                monkeypatch.setattr(Routes, "_ask", no_route)
+            with pytest.raises(NotMasterError if is_known else GroupUnavailableError, match="no master yet"):
+                await anext(reader)
+
+
+@on_loop
+async def test_a_long_outage_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    delays: list[float] = []
+    next_delay = Outage.next_delay
+
+    def count(outage: Outage) -> float:
+        delays.append(next_delay(outage))
+        return delays[-1]
+
+    def warnings() -> int:
+        return len([each for each in caplog.records if "fails, retrying" in each.message])
+
+    monkeypatch.setattr(feed, "_LONG_S", 0.05)
+    monkeypatch.setattr(Outage, "next_delay", count)
+    async with local_cluster() as cluster, cluster.client() as mq:
+        await mq.admin.create_topic("orders", queues=1)
+        async with mq.reader("orders") as reader:
+            with monkeypatch.context() as patched:
+                patched.setattr(Broker, "handle", _refuse)
+                taking = asyncio.create_task(anext(reader))
+                await eventually(warnings)
+                tries = len(delays)
+                await eventually(lambda: len(delays) >= tries + 3)
+            await mq.send("orders", b"one")
+            assert bytes((await taking).body) == b"one"
+    assert warnings() == 1
+
+
+def _refuse(_broker: Broker, caller: Caller, frames: Iterable[Frame]) -> None:
+    for frame in frames:
+        caller.refuse(frame, NotMasterError("there is no master yet"))
 
 
 @pytest.mark.parametrize("error", [GroupUnavailableError("no master"), NotMasterError("ask b")], ids=repr)

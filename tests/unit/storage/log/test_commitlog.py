@@ -327,6 +327,40 @@ def test_no_space_for_a_segment_leaves_no_file(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_disk_without_space_for_the_first_segment_is_named_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Tiny(Disk):
+        free = 4096
+
+        def free_bytes(self, _path: Path) -> int:
+            return self.free
+
+        def reserve(self, file: OpenFile, size: int) -> None:
+            if self.free < size:
+                raise DiskFullError(f"no space left for {size} bytes of {file.path}")
+            super().reserve(file, size)
+
+    disk = Tiny()
+    directory = _open(tmp_path, disk)
+    advice = "free disk space, or choose a smaller storage.file_size"
+    [warning] = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert "messages will be refused, since the disk has 4096 free bytes" in warning
+    assert warning.endswith(advice)
+    with pytest.raises(DiskFullError, match=advice):
+        append(directory, [b"x"])
+    disk.free = 1 << 30
+    append(directory, [b"x"])
+    disk.free = 0
+    with pytest.raises(DiskFullError) as full:
+        append(directory, [b"y" * 4000] * 17)
+    assert "file_size" not in str(full.value)  # the log has segments of this size
+    directory.close()
+    caplog.clear()
+    _open(tmp_path, disk).close()
+    assert not caplog.records
+
+
 def test_after_a_clean_stop_every_bad_record_is_damage(tmp_path: Path) -> None:
     directory = _open(tmp_path)
     append(directory, [b"one"])
