@@ -321,11 +321,14 @@ class Cluster:
         for process in list(self.processes.values()):
             self._end(process, has_power=False)
         self.scheduler.end()
+        closed: set[asyncio.Task[Any]] = set()
         with warnings.catch_warnings():  # what they still begin is never awaited
             warnings.simplefilter("ignore", RuntimeWarning)
-            for task in asyncio.all_tasks(self.loop):
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                _close(task.get_coro())
+            while begun := asyncio.all_tasks(self.loop) - closed:
+                for task in begun:
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    _close(task.get_coro())
+                closed |= begun
 
 
 def _close(coroutine: Any) -> None:
