@@ -13,6 +13,7 @@ import pytest
 
 from litemq import AsyncClient, Message, OutgoingMessage
 from litemq.client.consuming import feed
+from litemq.client.engine.routes import queue_for_key
 from litemq.errors import ArchiveUnreadableError, LiteMQError, OffsetExpiredError
 from litemq.format.messages import MessageFields
 from litemq.spark.tables.opening import TableFormat
@@ -21,6 +22,9 @@ from support.waiting import HANG_S
 
 QUEUES = 2
 COUNT = 300
+SENT_AT_ONCE = 50
+# An ordering key for each queue. They take turns in the log, so its last tenth is that of both.
+KEYS = [next(key for key in map(str, range(100)) if queue_for_key(key, QUEUES) == number) for number in range(QUEUES)]
 
 
 @pytest.fixture(autouse=True)
@@ -42,12 +46,16 @@ async def _filled(
     await mq.admin.create_topic("orders", queues=QUEUES, archived="block")
     batch = [
         OutgoingMessage(
-            f"{n:05}".encode() * 200, keys=f"k-{n}", tags="odd" if n % 2 else "even", properties={"n": str(n)}
+            f"{n:05}".encode() * 200,
+            keys=f"k-{n}",
+            tags="odd" if n % 2 else "even",
+            ordering_key=KEYS[n // SENT_AT_ONCE % QUEUES],
+            properties={"n": str(n)},
         )
         for n in range(COUNT)
     ]
-    for at in range(0, COUNT, 50):
-        await mq.send_batch("orders", batch[at : at + 50])
+    for at in range(0, COUNT, SENT_AT_ONCE):
+        await mq.send_batch("orders", batch[at : at + SENT_AT_ONCE])
     everything = cluster.messages("orders", QUEUES)
     half = COUNT // 4
     spans = dict.fromkeys(everything, (0, hole.start or half))
