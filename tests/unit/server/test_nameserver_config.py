@@ -37,8 +37,10 @@ def test_long_intervals_are_accepted() -> None:
         ({"etcd_endpoints": ("127.0.0.1:2379",)}, "choose etcd, or omit the endpoints"),
         ({"store_kind": "etcd", "etcd_endpoints": ("127.0.0.1",)}, "write host:port, such as 127.0.0.1:2379"),
         ({"store_kind": "etcd", "etcd_endpoints": ("h:2379",), "master_lease_ms": 1_999}, "choose 2000 or more"),
-        ({"etcd_prefix": "litemq/"}, "use 1 to 8 names that begin with /, such as /litemq"),
-        ({"etcd_prefix": ""}, "use 1 to 8 names"),
+        *(
+            ({"etcd_prefix": prefix}, "use 1 to 8 names that begin with /, such as /litemq")
+            for prefix in ("", "litemq", "litemq/", "/litemq/", "/a b", "/" + "x" * 200)
+        ),
         ({"etcd_timeout_ms": 99}, "choose 100 …"),
     ],
 )

