@@ -147,9 +147,9 @@ class Elector:
         if group.is_changing or group.state is None:
             return
         now = self._clock.elapsed_ns()
-        has_listened = now - self._since >= self._limits.replica_silence_ms * _MS
-        may_elect = has_listened or len(group.alive(now)) >= group.configured > 0
-        if (may_elect and not group.state.is_leased) or (group.is_outdated and group.lost_since is None):
+        group.was_whole |= len(group.alive(now)) >= group.configured > 0
+        has_listened = group.was_whole or now - self._since >= self._limits.replica_silence_ms * _MS
+        if (has_listened and not group.state.is_leased) or (group.is_outdated and group.lost_since is None):
             group.is_changing = True
             self._start(self._elect(group))
 

@@ -68,6 +68,7 @@ class ReportedGroup:
         self.obstacle = ""
         self.lost_since: int | None = None  # when this NameServer noticed that the facts are lost
         self.is_changing = False  # its fact
+        self.was_whole = False  # as many replicas as it should have were alive: a silent one is not just unheard
         self.fact_at = 0  # when this NameServer got the present one
 
     @property
