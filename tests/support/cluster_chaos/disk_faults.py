@@ -45,6 +45,7 @@ class DiskFaults:
     async def _power_cut(self, of: str) -> AsyncIterator[str]:
         targets = await self._targets.choose_running(of)
         for target in targets:
+            target.freeze()  # it must not report a sync that the power cut has made void
             self._site.disks[target.name].cut_power()
             target.kill()
         yield _names(targets)

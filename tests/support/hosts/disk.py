@@ -35,7 +35,11 @@ class Disk:
             self._mount()
 
     def cut_power(self) -> None:
-        """Lose everything that is not synced. Kill the processes with open files here next."""
+        """Lose everything that is not synced.
+
+        Freeze the processes with open files here first, and kill them next: a sync in flight may
+        return success although its data is lost.
+        """
         assert self._image is not None
         folder = os.open(self.path, os.O_RDONLY)
         try:

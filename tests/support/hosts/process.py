@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -10,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from support.hosts.network import Host
-from support.waiting import HANG_S
+from support.waiting import HANG_S, wait_until
 
-__all__ = ["HostProcess"]
+__all__ = ["HostProcess", "freeze"]
 
 # Enters the network namespace; ends with the thread that started it.
 _PROGRAM: Final = """
@@ -25,6 +27,23 @@ if libc.setns(namespace, 0x40000000):
 os.close(namespace)
 os.execvp(sys.argv[2], sys.argv[2:])
 """
+
+
+def freeze(pid: int) -> None:
+    """Stop all threads of a process. On return, none of them runs code of the process any more.
+
+    A thread in an uninterruptible call, such as a sync, stops when that ends.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: all(state not in "RS" for state in _thread_states(pid)))
+
+
+def _thread_states(pid: int) -> list[str]:
+    states = []
+    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            states.append(path.read_text().rpartition(") ")[2][0])
+    return states
 
 
 class HostProcess:
@@ -72,7 +91,7 @@ class HostProcess:
 
     def freeze(self) -> None:
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        freeze(self._process.pid)
         self.is_frozen = True
 
     def thaw(self) -> None:
