@@ -216,13 +216,13 @@ class Feed(AsyncIterator[Message]):
     async def _follow_route(self) -> None:
         """Read from each broker of the route, and from those that join later."""
         refresh = self._config.route_refresh_ms / 1000
-        outage = self._new_outage()
+        outage = Outage(self._config)
         found = False
         while True:
             try:
                 route = await self._engine.route(self.topic, create=self._settles and not found)
             except LiteMQError as error:
-                if not error.retriable or (outage.lasts() >= self._patience_s and not found):
+                if not error.retriable or (outage.failed() >= self._patience_s and not found):
                     raise
                 if not outage.is_logged:
                     _LOG.warning("reading %s, retrying: %s", self.topic, error)
@@ -236,24 +236,25 @@ class Feed(AsyncIterator[Message]):
             await asyncio.sleep(refresh if found else min(refresh, outage.next_delay()))
 
     async def _read_broker(self, broker: str) -> None:
-        outage = self._new_outage()
+        outage = Outage(self._config)
         while True:
             try:
                 queues = await self._begin(broker)
                 outage.end()
                 await self._read_queues(queues)
             except _TRANSIENT as error:
-                lasts_s = outage.lasts()
-                if lasts_s >= self._patience_s:
-                    raise
-                is_news = lasts_s >= _LONG_S and not outage.is_logged
-                level = logging.WARNING if is_news else logging.INFO
-                _LOG.log(level, "reading %s from %s fails, retrying: %s", self.topic, broker, error)
-                outage.is_logged |= is_news
-                await asyncio.sleep(outage.next_delay())
+                await self._pause(outage, broker, error)
 
-    def _new_outage(self) -> Outage:
-        return Outage(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
+    async def _pause(self, outage: Outage, broker: str, error: LiteMQError, min_ms: int = 0) -> None:
+        """Wait before the next attempt to read from ``broker``, or raise ``error`` at last."""
+        lasts_s = outage.failed()
+        if lasts_s >= self._patience_s:
+            raise error
+        is_news = lasts_s >= _LONG_S and not outage.is_logged
+        level = logging.WARNING if is_news else logging.INFO
+        _LOG.log(level, "reading %s from %s fails, retrying: %s", self.topic, broker, error)
+        outage.is_logged |= is_news
+        await asyncio.sleep(outage.next_delay(min_ms))
 
     async def _read_queues(self, queues: list[QueueInfo]) -> None:
         readers = []

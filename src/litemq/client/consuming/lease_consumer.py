@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from typing import Final
 
-from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
 from litemq.client.consuming.consumer import Consumer
 from litemq.client.consuming.inbox import Inbox
+from litemq.client.consuming.outage import Outage
 from litemq.client.engine.engine import Engine, LeaseOptions
 from litemq.client.leases.lease import Lease
 from litemq.client.leases.leases import Leases
@@ -21,7 +20,6 @@ from litemq.errors import ConnectionLostError, NotConfirmedError, NotMasterError
 
 __all__ = ["LeaseConsumer"]
 
-_LOG = logging.getLogger(__name__)
 _TRANSIENT: Final = (ConnectionLostError, RequestTimeoutError, NotConfirmedError, NotMasterError, OverloadedError)
 _MAX_BYTES: Final = 1 << 20
 _MIN_BYTES: Final = 64 << 10
@@ -69,7 +67,7 @@ class LeaseConsumer(Consumer):
     async def _read_broker(self, broker: str) -> None:
         config, inbox = self._config, self._waiting
         max_bytes = max(_MIN_BYTES, min(_MAX_BYTES, config.prefetch_bytes // 4))
-        backoff = Backoff(config.retry_backoff_ms, config.max_retry_backoff_ms)
+        outage = Outage(config)
         while True:
             await inbox.wait_for_space()
             capacity = await inbox.wait_for_capacity(broker, self._max_prefetched)
@@ -86,12 +84,10 @@ class LeaseConsumer(Consumer):
                     wait_ms=config.fetch_wait_ms,
                     ahead=True,
                 )
-                backoff.reset()
+                outage.end()
             except _TRANSIENT as error:
-                _LOG.info("leasing messages of %s from %s failed, retrying: %s", self.topic, broker, error)
-                await asyncio.sleep(
-                    backoff.next_delay(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
-                )
+                min_ms = error.retry_after_ms if isinstance(error, OverloadedError) else 0
+                await self._pause(outage, broker, error, min_ms)
             else:
                 if lease is not None:
                     inbox.put_leased(lease)

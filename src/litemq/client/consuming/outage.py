@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from litemq.client.backoff import Backoff
+from litemq.client.config import ClientConfig
 
 __all__ = ["Outage"]
 
@@ -12,20 +13,20 @@ __all__ = ["Outage"]
 class Outage:
     """Attempts that failed since the last one that did not."""
 
-    def __init__(self, first_ms: int, max_ms: int) -> None:
-        self._backoff = Backoff(first_ms, max_ms)
+    def __init__(self, config: ClientConfig) -> None:
+        self._backoff = Backoff(config.retry_backoff_ms, config.max_retry_backoff_ms)
         self._since: float | None = None
         self.is_logged = False
 
-    def lasts(self) -> float:
-        """Count a failed attempt; return the seconds since the first one."""
+    def failed(self) -> float:
+        """Note a failed attempt; return the seconds since the first one."""
         now = asyncio.get_running_loop().time()
         self._since = now if self._since is None else self._since
         return now - self._since
 
-    def next_delay(self) -> float:
-        """Return the seconds to wait before the next attempt."""
-        return self._backoff.next_delay()
+    def next_delay(self, min_ms: int = 0) -> float:
+        """Return the seconds to wait before the next attempt: at least ``min_ms``."""
+        return self._backoff.next_delay(min_ms)
 
     def end(self) -> None:
         """An attempt has succeeded."""

@@ -26,6 +26,7 @@ from litemq.errors import (
     ClusterStoreError,
     DiskFullError,
     GroupFactsLostError,
+    LiteMQError,
     MasterLeaseLostError,
     StorageError,
     StoreFailedError,
@@ -324,10 +325,11 @@ class EmbeddedGroupStore:
         for watcher in self._watchers:
             watcher.has_news.set()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        with contextlib.suppress(StorageError):  # then they count after a start
+        stored = self._file.stored
+        with contextlib.suppress(LiteMQError):  # then they count after a start
             for group in self._groups.values():
                 self._expire(group)
-                if group.lease_until is None and self._file.stored[group.fact.name].lease_ms:
+                if group.lease_until is None and stored[group.fact.name].lease_ms:
                     await self._put(StoredFact(group.fact, 0))
         await asyncio.get_running_loop().run_in_executor(self._worker, self._file.close)
         self._worker.shutdown()

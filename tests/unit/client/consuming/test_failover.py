@@ -78,13 +78,16 @@ async def test_a_reader_that_does_not_follow_gives_up(is_known: bool, monkeypatc
                 await anext(reader)
 
 
+@pytest.mark.parametrize("mode", ["reader", "lease"])
 @on_loop
-async def test_a_long_outage_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_long_outage_is_logged_once(
+    mode: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     delays: list[float] = []
     next_delay = Outage.next_delay
 
-    def count(outage: Outage) -> float:
-        delays.append(next_delay(outage))
+    def count(outage: Outage, min_ms: int = 0) -> float:
+        delays.append(next_delay(outage, min_ms))
         return delays[-1]
 
     def warnings() -> int:
@@ -94,7 +97,8 @@ async def test_a_long_outage_is_logged_once(monkeypatch: pytest.MonkeyPatch, cap
     monkeypatch.setattr(Outage, "next_delay", count)
     async with local_cluster() as cluster, cluster.client() as mq:
         await mq.admin.create_topic("orders", queues=1)
-        async with mq.reader("orders") as reader:
+        lasting = mq.reader("orders") if mode == "reader" else mq.consumer("orders", group_id="g", mode="lease")
+        async with lasting as reader:
             with monkeypatch.context() as patched:
                 patched.setattr(Broker, "handle", _refuse)
                 taking = asyncio.create_task(anext(reader))

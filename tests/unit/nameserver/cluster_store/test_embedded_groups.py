@@ -62,8 +62,11 @@ async def test_after_a_start_a_group_counts_as_leased_for_its_last_lease(path: P
     await store.close()
 
 
+@pytest.mark.parametrize("error", [DiskFullError("the disk is full"), StorageError("an I/O error")], ids=repr)
 @on_loop
-async def test_after_a_start_a_released_lease_does_not_count(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_after_a_start_a_released_lease_does_not_count(
+    path: Path, error: StorageError, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = FakeClock()
     store = await EmbeddedGroupStore.open(path, clock)
     created = await store.create(new_fact())
@@ -75,7 +78,7 @@ async def test_after_a_start_a_released_lease_does_not_count(path: Path, monkeyp
     fact = await store.elect(fact, elected(fact, B), LEASE_MS)
 
     def put(_stored: Any) -> None:
-        raise DiskFullError("the disk is full")
+        raise error
 
     await store.release("orders", 2, B)
     monkeypatch.setattr(store._file, "put", put)
