@@ -53,6 +53,7 @@ def main() -> int:
     arguments = parser.parse_args()
     enter_namespace()
     sys.path.insert(0, str(ROOT / "tests"))
+    from litemq.format import native
     from litemq.net.event_loop import run
     from support.cluster_chaos.scenario import chaos
     from support.cluster_chaos.schedule import Plan
@@ -63,6 +64,7 @@ def main() -> int:
     findings = run(chaos(folder, plan, lambda text: print(text, file=sys.stderr, flush=True)))
     if arguments.keep is None and not findings.problems:
         shutil.rmtree(folder)
+    print(f"{'loops in C':<40} {'yes' if native.enabled else 'no'}")
     for name, figure in findings.figures.items():
         print(f"{name:<40} {figure}")
     for problem in findings.problems:

@@ -74,7 +74,12 @@ def main() -> None:
             for fault in faults:
                 print(f"seed {seed}: {fault}", file=sys.stderr, flush=True)
     seconds = time.monotonic() - began
-    print(f"{len(seeds)} seeds in {seconds:.0f} s ({len(seeds) / seconds:.2f} per second), {bad} bad")
+    from litemq.format import native
+
+    loops = "with" if native.enabled else "without"
+    print(
+        f"{len(seeds)} seeds in {seconds:.0f} s ({len(seeds) / seconds:.2f} per second), {bad} bad, {loops} loops in C"
+    )
     for name, count in sorted(total.items()):
         print(f"{name:>30} {count:>12}")
     if bad:

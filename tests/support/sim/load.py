@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -44,8 +46,22 @@ class Load:
         # Retention drops what is more than a segment.
         self._bodies = _BODIES if self.cluster.max_log_bytes is None else (2000, 3500)
 
-    def client(self, name: str, read_from: ReadFrom = "master") -> AsyncClient:
-        """Return a client with short timeouts."""
+    @asynccontextmanager
+    async def client(self, name: str, read_from: ReadFrom = "master") -> AsyncIterator[AsyncClient]:
+        """Open a client with short timeouts, once a NameServer answers."""
+        while True:
+            mq = self._new_client(name, read_from)
+            try:
+                await mq.open()
+            except LiteMQError as error:
+                self.cluster.trace("not open", name, repr(error))
+                await asyncio.sleep(0.2)
+            else:
+                break
+        async with mq:
+            yield mq
+
+    def _new_client(self, name: str, read_from: ReadFrom) -> AsyncClient:
         return AsyncClient(
             URL,
             client_id=name,

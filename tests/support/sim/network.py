@@ -36,7 +36,10 @@ class Side(asyncio.Transport):
         self.peer: Side
         self.protocol: asyncio.Protocol | None = None
         self._context = contextvars.copy_context()
-        self._outgoing: deque[tuple[float, bytes]] = deque()
+        self._outgoing: deque[tuple[float, int, bytes]] = deque()  # when it arrives, and at which byte
+        self._sent_bytes = 0
+        self._received_bytes = 0
+        self._is_reset = False  # nothing that it sends arrives any more
         self._timer: asyncio.TimerHandle | None = None
         self._incoming: deque[bytes] = deque()
         self._is_reading = True
@@ -97,7 +100,10 @@ class Side(asyncio.Transport):
         self._network.loop.call_soon(self.open, make_protocol, context=self._context)
 
     def _send(self, data: bytes) -> None:
-        self._outgoing.append((self._network.loop.time() + self._network.delay(self.link), data))
+        if self._is_reset:
+            return
+        self._outgoing.append((self._network.loop.time() + self._network.delay(self.link), self._sent_bytes, data))
+        self._sent_bytes += len(data)
         self.pump()
 
     def pump(self, *, is_late: bool = False) -> None:
@@ -114,13 +120,16 @@ class Side(asyncio.Transport):
             return  # until the link is healed
         now = self._network.loop.time()
         while self._outgoing and self._outgoing[0][0] <= now:
-            _, data = self._outgoing.popleft()
-            self.peer.receive(data)
+            _, begin, data = self._outgoing.popleft()
+            self.peer.receive(begin, data)
         self.pump()
 
-    def receive(self, data: bytes) -> None:
-        """Take what has arrived."""
+    def receive(self, begin: int, data: bytes) -> None:
+        """Take what has arrived, which begins at byte ``begin`` of the stream."""
         network = self._network
+        # An end may come early. Bytes after a gap would be no fault that TCP lets a peer see.
+        assert data == _END or begin == self._received_bytes, f"bytes are missing before {begin}"
+        self._received_bytes += len(data)
         network.trace("arrive", *self.peer.link, len(data))
         if self.is_over:
             if self.host.has_power:  # it does not know the connection any more
@@ -138,6 +147,11 @@ class Side(asyncio.Transport):
                 self.end(None)
             else:
                 self.protocol.data_received(data)
+
+    def reset(self) -> None:
+        """Lose what is on its way, and what is sent from now on. The caller ends both sides."""
+        self._outgoing.clear()
+        self._is_reset = True
 
     def end_later(self, error: Exception) -> None:
         """End this side when the news arrives, unless the way back is cut."""
@@ -254,7 +268,7 @@ class Network:
         alive = [side for side in self._sides if not side.is_over and not side.peer.is_over]
         if alive:
             for side in (one := self.random.choice(alive)), one.peer:
-                side._outgoing.clear()
+                side.reset()
                 delay = self.random.random() * _MAX_RESEND_S
                 error = ConnectionResetError(errno.ECONNRESET, "connection reset")
                 self.loop.call_later(delay, side.end, error, context=self.context)
