@@ -55,6 +55,7 @@ class _Future(asyncio.Future[Any]):
     def __init__(self, number: int, *arguments: Any, **options: Any) -> None:
         self._number = number  # first: to register a task needs its hash
         super().__init__(*arguments, **options)
+        self.process = PROCESS.get()
 
     def __hash__(self) -> int:
         return self._number
