@@ -187,6 +187,8 @@ class ReplicaGroups:
         if group.state is None and not group.is_changing:
             self._elector.begin(group, report)
         self._elector.consider(group)
+        if group.state is not None and _has_not_begun(group.state.fact, report):
+            _check_clock(group.name, report.broker_id, deviation)
         if report.known_version != group.version or not report.wait_ms:
             return self._views.view(group).SerializeToString()
         self._views.answer_later(group, caller, frame, min(report.wait_ms, _MAX_WAIT_MS) / 1000)
@@ -239,12 +241,7 @@ class ReplicaGroups:
             raise ChangeRefusedError(
                 f"group {fact.name}: the disk of {successor.report.broker_id} is nearly full", None
             )
-        if abs(successor.deviation_ms) > MAX_CLOCK_DEVIATION_MS:
-            raise ChangeRefusedError(
-                f"group {fact.name}: the clock of {successor.report.broker_id} is {successor.deviation_ms} ms off. "
-                f"Set it: a master may be at most {MAX_CLOCK_DEVIATION_MS} ms off",
-                None,
-            )
+        _check_clock(fact.name, successor.report.broker_id, successor.deviation_ms)
         after = replace(group.with_settings(fact, now), epoch=fact.epoch + 1, holder=asked.successor)
         after = replace(after, confirmed=group.confirmed(fact))
         with self._health.asking():
@@ -277,3 +274,21 @@ class ReplicaGroups:
                 raise OverloadedError(f"this NameServer has {MAX_GROUPS} groups already", 1000)
             group = self._groups[name] = ReportedGroup(name, self._views.next_version(), self._limits)
         return group
+
+
+def _has_not_begun(fact: GroupFact, report: ReplicaReport) -> bool:
+    """Return whether the replica was elected, and has written nothing in its epoch yet.
+
+    It may have been restarted since the election, with another clock.
+    """
+    return report.store_id == fact.holder and report.last_epoch < fact.epoch
+
+
+def _check_clock(group: str, broker_id: str, deviation_ms: int) -> None:
+    """Raise if a replica's clock is too far off for a master."""
+    if abs(deviation_ms) > MAX_CLOCK_DEVIATION_MS:
+        raise ChangeRefusedError(
+            f"group {group}: the clock of {broker_id} is {deviation_ms} ms off. Set it: a master may be at most "
+            f"{MAX_CLOCK_DEVIATION_MS} ms off",
+            None,
+        )

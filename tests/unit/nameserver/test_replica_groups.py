@@ -73,6 +73,33 @@ async def test_a_master_hands_over_to_a_live_member_whose_clock_is_right(tmp_pat
 
 
 @on_loop
+async def test_an_elected_replica_does_not_begin_with_a_wrong_clock(tmp_path: Path) -> None:
+    """It was restarted after its election, and its clock has been wrong since then."""
+    async with reported_site(tmp_path) as site:
+        assert (await site.master(A, B, C, epoch=1)).holder == C
+        for error_ms in (501, -501, 3_600_000):
+            with pytest.raises(ChangeRefusedError, match=f"the clock of c is {error_ms} ms off"):
+                await site.report(C, wall_ms=site.clock.wall_ms() + error_ms)
+        assert (await site.report(C, wall_ms=site.clock.wall_ms() + 500)).holder == C
+        # A master that has begun keeps its clock steady by itself.
+        assert (await site.report(C, wall_ms=site.clock.wall_ms() + 501, last_epoch=1, log_end=8)).holder == C
+        assert (await site.report(A, wall_ms=site.clock.wall_ms() + 501)).holder == C
+
+
+@on_loop
+async def test_a_group_elects_another_master_if_the_elected_one_has_a_wrong_clock(tmp_path: Path) -> None:
+    async with reported_site(tmp_path) as site:
+        await site.master(A, B, C, epoch=1)
+        for _ in range(6):
+            site.clock.advance(1)
+            for store_id in (A, B):
+                await site.report(store_id)
+            with pytest.raises(ChangeRefusedError):
+                await site.report(C, wall_ms=site.clock.wall_ms() + 3_600_000)
+        assert (await site.master(A, B, epoch=2)).holder == B
+
+
+@on_loop
 async def test_a_replica_that_is_silent_or_not_in_sync_gets_no_hand_over(tmp_path: Path) -> None:
     async with reported_site(tmp_path) as site:
         view = await site.master(A, B, C, epoch=1)
