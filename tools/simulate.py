@@ -59,6 +59,8 @@ def main() -> None:
             [sys.executable, "-m", "tools.simulate", *sys.argv[1:]],
             os.environ | {"PYTHONHASHSEED": "0"},
         )
+    from litemq.format import native  # late: the process above does not need it
+
     first, _, last = arguments.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     if arguments.trace is not None:
@@ -74,12 +76,8 @@ def main() -> None:
             for fault in faults:
                 print(f"seed {seed}: {fault}", file=sys.stderr, flush=True)
     seconds = time.monotonic() - began
-    from litemq.format import native
-
-    loops = "with" if native.enabled else "without"
-    print(
-        f"{len(seeds)} seeds in {seconds:.0f} s ({len(seeds) / seconds:.2f} per second), {bad} bad, {loops} loops in C"
-    )
+    print(f"{len(seeds)} seeds in {seconds:.0f} s ({len(seeds) / seconds:.2f} per second), {bad} bad")
+    print(f"{'loops in C':>30} {'yes' if native.enabled else 'no':>12}")
     for name, count in sorted(total.items()):
         print(f"{name:>30} {count:>12}")
     if bad:
